@@ -1,0 +1,142 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Result<T>: a value or a typed error, for everything that reads bytes or does I/O.
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace seenby {
+
+/// What went wrong, for a program to branch on. The message beside it is for a person.
+enum class ErrorCode : std::uint8_t {
+  invalid_argument,     ///< a value outside its range; the message names the range and what came
+  parameter_mismatch,   ///< two filters, or a filter and a pool, of different shape, hash or seed
+  truncated,            ///< fewer bytes than the header promises
+  bad_magic,            ///< not written by seenby
+  unsupported_version,  ///< written by a newer seenby
+  corrupt,              ///< a checksum or a field contradicts the bytes
+  too_large,            ///< over a limit the caller or the format sets
+  unknown_user,         ///< no filter to ask, and the caller asked to fail on that
+  conflict,             ///< a compare-and-swap lost more often than the policy retries
+  wrong_type,           ///< the key holds something that is no filter
+  unreachable,          ///< no connection to the store
+  timed_out,            ///< the store did not answer within the deadline
+  refused,              ///< the store answered with an error (authentication, read-only, out of memory)
+  unavailable,          ///< a feature is absent (a module, a build option)
+  io,                   ///< the operating system refused a read or a write
+  expired,              ///< a token or key is past its time
+  forged,               ///< a signature does not verify
+};
+
+/// The name of a code as it stands in the enumeration.
+[[nodiscard]] constexpr std::string_view to_string(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::invalid_argument: return "invalid_argument";
+    case ErrorCode::parameter_mismatch: return "parameter_mismatch";
+    case ErrorCode::truncated: return "truncated";
+    case ErrorCode::bad_magic: return "bad_magic";
+    case ErrorCode::unsupported_version: return "unsupported_version";
+    case ErrorCode::corrupt: return "corrupt";
+    case ErrorCode::too_large: return "too_large";
+    case ErrorCode::unknown_user: return "unknown_user";
+    case ErrorCode::conflict: return "conflict";
+    case ErrorCode::wrong_type: return "wrong_type";
+    case ErrorCode::unreachable: return "unreachable";
+    case ErrorCode::timed_out: return "timed_out";
+    case ErrorCode::refused: return "refused";
+    case ErrorCode::unavailable: return "unavailable";
+    case ErrorCode::io: return "io";
+    case ErrorCode::expired: return "expired";
+    case ErrorCode::forged: return "forged";
+  }
+  return "unnamed";
+}
+
+/// A typed error: the code to branch on, and a message that says what was expected, what arrived and for which key.
+struct Error {
+  ErrorCode code = ErrorCode::io;
+  std::string message;
+};
+
+/// Thrown by Result::value() when there is none.
+class BadResult : public std::runtime_error {
+ public:
+  explicit BadResult(const Error& error)
+      : std::runtime_error(std::string(to_string(error.code)).append(": ").append(error.message)), code_(error.code) {}
+  [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+/// A value or an Error, with std::expected's member names. As thread-safe as the value.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  using value_type = T;
+  using error_type = Error;
+
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  /// The value. Throws BadResult when there is none.
+  [[nodiscard]] T& value() & { return require(), *std::get_if<0>(&state_); }
+  [[nodiscard]] const T& value() const& { return require(), *std::get_if<0>(&state_); }
+  [[nodiscard]] T&& value() && { return require(), std::move(*std::get_if<0>(&state_)); }
+  template <class U>
+  [[nodiscard]] T value_or(U&& fallback) const& {
+    return has_value() ? **this : static_cast<T>(std::forward<U>(fallback));
+  }
+
+  /// The value, unchecked: has_value() must hold.
+  [[nodiscard]] T& operator*() & noexcept { return *std::get_if<0>(&state_); }
+  [[nodiscard]] const T& operator*() const& noexcept { return *std::get_if<0>(&state_); }
+  [[nodiscard]] T&& operator*() && noexcept { return std::move(*std::get_if<0>(&state_)); }
+  [[nodiscard]] T* operator->() noexcept { return std::get_if<0>(&state_); }
+  [[nodiscard]] const T* operator->() const noexcept { return std::get_if<0>(&state_); }
+
+  /// The error, unchecked: has_value() must not hold.
+  [[nodiscard]] const Error& error() const& noexcept { return *std::get_if<1>(&state_); }
+  [[nodiscard]] Error&& error() && noexcept { return std::move(*std::get_if<1>(&state_)); }
+
+ private:
+  void require() const {
+    if (!has_value()) throw BadResult(error());
+  }
+  std::variant<T, Error> state_;
+};
+
+/// Success or an Error.
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  using value_type = void;
+  using error_type = Error;
+
+  Result() noexcept = default;
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  [[nodiscard]] bool has_value() const noexcept { return !error_; }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  /// Throws BadResult on an error.
+  void value() const {
+    if (error_) throw BadResult(*error_);
+  }
+  /// The error, unchecked: has_value() must not hold.
+  [[nodiscard]] const Error& error() const& noexcept { return *error_; }
+  [[nodiscard]] Error&& error() && noexcept { return std::move(*error_); }
+
+ private:
+  std::optional<Error> error_;
+};
+
+}  // namespace seenby

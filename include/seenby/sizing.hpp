@@ -1,0 +1,145 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Sizing: what false-positive rate a filter has, and how large it must be. Exact for each layout.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace seenby {
+
+/// How the bits of a filter are laid out, as serialized filters name it.
+enum class LayoutKind : std::uint8_t { classic = 1, split_block = 2 };
+
+[[nodiscard]] constexpr std::string_view to_string(LayoutKind kind) noexcept {
+  return kind == LayoutKind::classic ? "classic" : "split_block";
+}
+
+/// Everything that decides where an item's bits are: layout, k and m.
+struct FilterShape {
+  LayoutKind layout = LayoutKind::classic;
+  std::uint32_t hash_count = 0;  ///< k: bits an item sets (8 in a split block)
+  std::uint64_t bits = 0;        ///< m: a multiple of 64 (classic) or 256 (split block)
+
+  [[nodiscard]] constexpr std::uint64_t bytes() const noexcept { return bits / 8; }
+  friend constexpr bool operator==(const FilterShape&, const FilterShape&) noexcept = default;
+};
+
+/// The largest filter: 2^37 bits, 16 GiB. The format's size field holds more; nothing larger was measured.
+inline constexpr std::uint64_t max_filter_bits = std::uint64_t{1} << 37;
+/// The largest k. Past -log2 of the smallest double-precision rate anyone uses, more hashes only cost time.
+inline constexpr std::uint32_t max_hash_count = 64;
+inline constexpr std::uint32_t split_block_bits = 256;
+
+namespace sizing {
+
+/// The textbook m = ceil(-n ln p / (ln 2)^2), not rounded to words. Throws std::invalid_argument.
+[[nodiscard]] std::uint64_t textbook_bits(std::uint64_t items, double fpr);
+/// The textbook k = max(1, round(m / n ln 2)). Throws std::invalid_argument.
+[[nodiscard]] std::uint32_t textbook_hash_count(std::uint64_t bits, std::uint64_t items);
+/// The textbook p = (1 - e^(-kn/m))^k. Throws std::invalid_argument.
+[[nodiscard]] double textbook_fpr(std::uint64_t items, std::uint64_t bits, std::uint32_t hash_count);
+
+/// The expected false-positive rate of a filter of this shape after `items` distinct inserts. O(k^2) or O(sqrt(n)).
+[[nodiscard]] double expected_fpr(const FilterShape& shape, std::uint64_t items);
+/// The smallest shape of a layout whose expected rate at `items` is at most `fpr`. Throws std::invalid_argument for
+/// items 0, fpr outside (0, 1), or a filter over max_filter_bits.
+[[nodiscard]] FilterShape shape_for(LayoutKind layout, std::uint64_t items, double fpr);
+/// How many items a filter of this shape holds with an expected rate of at most `fpr`; 0 when not one fits.
+[[nodiscard]] std::uint64_t capacity_of(const FilterShape& shape, double fpr);
+
+/// The rate each of `filters` may have so that testing them all hides at most `total`: 1 - (1 - total)^(1/filters).
+[[nodiscard]] double split_budget(double total, std::uint64_t filters);
+/// The other way: thirty filters at 1% hide 26%.
+[[nodiscard]] double combined_rate(double each, std::uint64_t filters);
+
+}  // namespace sizing
+}  // namespace seenby
+
+#include "seenby/detail/sizing_math.hpp"
+
+namespace seenby::sizing {
+
+inline std::uint64_t textbook_bits(std::uint64_t items, double fpr) {
+  detail::require_items(items);
+  detail::require_rate(fpr, "fpr");
+  constexpr double ln2 = 0.693147180559945309417;
+  return detail::checked_bits(std::ceil(-static_cast<double>(items) * std::log(fpr) / (ln2 * ln2)), items, fpr);
+}
+
+inline std::uint32_t textbook_hash_count(std::uint64_t bits, std::uint64_t items) {
+  detail::require_items(items);
+  const double best = std::round(static_cast<double>(bits) / static_cast<double>(items) * 0.693147180559945309417);
+  return static_cast<std::uint32_t>(std::clamp(best, 1.0, static_cast<double>(max_hash_count)));
+}
+
+inline double textbook_fpr(std::uint64_t items, std::uint64_t bits, std::uint32_t hash_count) {
+  detail::require_bits(bits);
+  detail::require_hash_count(hash_count);
+  const double k = hash_count;
+  return std::pow(-std::expm1(-k * static_cast<double>(items) / static_cast<double>(bits)), k);
+}
+
+inline double expected_fpr(const FilterShape& shape, std::uint64_t items) {
+  detail::require_bits(shape.bits);
+  if (shape.layout == LayoutKind::split_block) return detail::split_block_fpr(shape.bits / split_block_bits, items);
+  detail::require_hash_count(shape.hash_count);
+  return detail::classic_fpr(shape.bits, shape.hash_count, items);
+}
+
+inline FilterShape shape_for(LayoutKind layout, std::uint64_t items, double fpr) {
+  FilterShape shape{.layout = layout, .hash_count = 8, .bits = 0};
+  const std::uint64_t ideal = textbook_bits(items, fpr);
+  const std::uint64_t unit = layout == LayoutKind::split_block ? split_block_bits : 64;
+  if (layout == LayoutKind::classic) shape.hash_count = textbook_hash_count(ideal, items);
+  const auto rate_at = [&](std::uint64_t units) {
+    return expected_fpr({.layout = layout, .hash_count = shape.hash_count, .bits = units * unit}, items);
+  };
+  // The rate falls as bits grow: double until it is met, then halve the interval.
+  std::uint64_t high = std::max<std::uint64_t>(1, ideal / unit);
+  while (rate_at(high) > fpr) {
+    if (high * unit >= max_filter_bits) detail::throw_too_large(items, fpr);
+    high *= 2;
+  }
+  std::uint64_t low = 0;
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (rate_at(middle) > fpr ? low : high) = middle;
+  }
+  shape.bits = high * unit;
+  if (shape.bits > max_filter_bits) detail::throw_too_large(items, fpr);
+  return shape;
+}
+
+inline std::uint64_t capacity_of(const FilterShape& shape, double fpr) {
+  detail::require_rate(fpr, "fpr");
+  std::uint64_t low = 0;
+  std::uint64_t high = 1;
+  while (expected_fpr(shape, high) <= fpr) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (expected_fpr(shape, middle) <= fpr ? low : high) = middle;
+  }
+  return low;
+}
+
+inline double split_budget(double total, std::uint64_t filters) {
+  detail::require_rate(total, "total rate");
+  if (filters == 0) throw std::invalid_argument("seenby: expected at least one filter to split the budget over, got 0");
+  return -std::expm1(std::log1p(-total) / static_cast<double>(filters));
+}
+
+inline double combined_rate(double each, std::uint64_t filters) {
+  detail::require_rate(each, "rate");
+  return -std::expm1(std::log1p(-each) * static_cast<double>(filters));
+}
+
+}  // namespace seenby::sizing
