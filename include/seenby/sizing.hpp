@@ -120,7 +120,8 @@ inline std::uint64_t capacity_of(const FilterShape& shape, double fpr) {
   detail::require_rate(fpr, "fpr");
   std::uint64_t low = 0;
   std::uint64_t high = 1;
-  while (expected_fpr(shape, high) <= fpr) {
+  // 64 items a bit saturate any filter, so the doubling ends.
+  while (expected_fpr(shape, high) <= fpr && high < shape.bits * 64) {
     low = high;
     high *= 2;
   }
