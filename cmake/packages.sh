@@ -26,6 +26,7 @@ apt_install() {
 }
 
 # Backports stand on the mirror that already serves this release; its address is taken from there.
+# shellcheck disable=SC2016  # the dollars are apt's
 enable_backports() {
   local codename mirror
   codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")

@@ -75,7 +75,7 @@ struct ItemBatch {
 
 /// What a record did.
 struct RecordOutcome {
-  std::size_t newly_added = 0;  ///< items of the batch that changed the filter (a lower bound on those not there before)
+  std::size_t newly_added = 0;  ///< items that changed the filter: a lower bound on those not there before
   bool grew = false;            ///< the filter was made larger, or succeeded by a larger one
 };
 
@@ -92,12 +92,12 @@ using Replay = std::function<Result<std::vector<SeenDigest>>(const User&)>;
 /// What a store counts. A snapshot; each figure is exact, the set of them is not atomic.
 struct StoreCounters {
   std::uint64_t users = 0;
-  std::uint64_t records = 0;            ///< items recorded (acknowledged)
-  std::uint64_t write_failures = 0;     ///< items whose write was refused, timed out or lost
-  std::uint64_t growths = 0;            ///< filters made larger, by any means
-  std::uint64_t rebuilds = 0;           ///< filters re-inserted from a history
-  std::uint64_t over_budget = 0;        ///< growths that could not keep the FPR budget (should stay 0)
-  std::uint64_t slices_dropped = 0;     ///< slices that left the window
+  std::uint64_t records = 0;         ///< items recorded (acknowledged)
+  std::uint64_t write_failures = 0;  ///< items whose write was refused, timed out or lost
+  std::uint64_t growths = 0;         ///< filters made larger, by any means
+  std::uint64_t rebuilds = 0;        ///< filters re-inserted from a history
+  std::uint64_t over_budget = 0;     ///< growths that could not keep the FPR budget (should stay 0)
+  std::uint64_t slices_dropped = 0;  ///< slices that left the window
 };
 
 /// A place where users' filters live.
@@ -112,6 +112,8 @@ struct StoreCounters {
 /// - `forget` removes every trace of a user; true when there was one.
 ///
 /// Every member may be called from any thread.
+// clang-format 14 breaks noexcept requirements apart.
+// clang-format off
 template <class Store, class Item>
 concept FilterStoreFor =
     requires { typename Store::user_type; typename Store::hasher_type; } && Hasher<typename Store::hasher_type> &&
@@ -126,6 +128,7 @@ concept FilterStoreFor =
       { store.forget(user) } -> std::same_as<Result<bool>>;
       { readable.counters() } -> std::same_as<StoreCounters>;
     };
+// clang-format on
 
 /// The concept for stores that read digests only, whatever the item's type.
 template <class Store>

@@ -48,6 +48,8 @@ concept HashableItem = StringItem<T> || BytesItem<T> || IntegerItem<T>;
 /// A hash policy: turns items into digests. Copyable, stateless but for its seed, callable from any thread.
 /// Change it when another program's bits must be read (Xxh64Hash with seed 0 is Apache Parquet's), or when items are
 /// integers and hashing shows in the profile (Mix64Hash).
+// clang-format 14 breaks noexcept requirements apart.
+// clang-format off
 template <class H>
 concept Hasher = std::copyable<H> && requires(const H& hash, std::string_view text, std::uint64_t number) {
   { hash(text) } noexcept -> std::same_as<Digest>;
@@ -55,6 +57,7 @@ concept Hasher = std::copyable<H> && requires(const H& hash, std::string_view te
   { hash.seed() } noexcept -> std::convertible_to<std::uint64_t>;
   { H::kind } -> std::convertible_to<HashKind>;
 };
+// clang-format on
 
 }  // namespace seenby
 

@@ -27,18 +27,19 @@ inline constexpr std::size_t identity_bytes = 16;
 struct FilterHeader {
   FilterShape shape;
   HashKind hash = HashKind::xxh3_64;
-  bool covers_bits = false;        ///< the checksum covers the bits too: files and snapshots, not live stores
-  std::uint64_t generation = 0;    ///< random; new with every create, grow and rebuild
-  std::uint32_t sequence = 0;      ///< bumped by every add, even one that changes no bit
-  std::uint32_t items = 0;         ///< items added; saturates
-  double target_fpr = 0.01;        ///< kept to 0.07%, rounded down
-  std::uint16_t seed_check = 0;    ///< tells two seeds apart
+  bool covers_bits = false;      ///< the checksum covers the bits too: files and snapshots, not live stores
+  std::uint64_t generation = 0;  ///< random; new with every create, grow and rebuild
+  std::uint32_t sequence = 0;    ///< bumped by every add, even one that changes no bit
+  std::uint32_t items = 0;       ///< items added; saturates
+  double target_fpr = 0.01;      ///< kept to 0.07%, rounded down
+  std::uint16_t seed_check = 0;  ///< tells two seeds apart
 
   friend bool operator==(const FilterHeader&, const FilterHeader&) = default;
 };
 
 /// Writes the header into 32 bytes. `bits` matters only when header.covers_bits.
-void encode_header(const FilterHeader& header, std::span<const std::byte> bits, std::span<std::byte, header_bytes> into);
+void encode_header(const FilterHeader& header, std::span<const std::byte> bits,
+                   std::span<std::byte, header_bytes> into);
 
 /// Reads and checks a header: `bytes` is the whole value, or at least its header. Checks everything that can be
 /// checked before anybody allocates for it; `value_bytes` is the size of the whole value (bytes.size() unless only a
@@ -112,7 +113,8 @@ inline Result<FilterHeader> decode_header(std::span<const std::byte> bytes, std:
   using detail::header_error;
   if (bytes.size() < header_bytes || value_bytes < header_bytes) {
     std::string message = "expected a filter of at least 32 bytes, got ";
-    return header_error(ErrorCode::truncated, message.append(std::to_string(std::min<std::uint64_t>(bytes.size(), value_bytes))));
+    return header_error(ErrorCode::truncated,
+                        message.append(std::to_string(std::min<std::uint64_t>(bytes.size(), value_bytes))));
   }
   const std::byte* at = bytes.data();
   const auto first = std::to_integer<std::uint8_t>(at[0]);
@@ -148,7 +150,8 @@ inline Result<FilterHeader> decode_header(std::span<const std::byte> bytes, std:
   }
   const std::uint32_t k = header.shape.hash_count;
   if (k < 1 || k > max_hash_count || (split_block && k != 8)) {
-    std::string message = split_block ? "expected k = 8 in a split-block filter, got " : "expected k from 1 to 64, got ";
+    std::string message =
+        split_block ? "expected k = 8 in a split-block filter, got " : "expected k from 1 to 64, got ";
     return header_error(ErrorCode::corrupt, message.append(std::to_string(k)));
   }
   header.shape.bits = detail::load_le<std::uint32_t>(at + 4) * detail::size_unit_bits(header.shape.layout);

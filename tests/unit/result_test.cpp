@@ -36,9 +36,7 @@ TEST_CASE("asking an error for its value throws what went wrong", "[result]") {
   CHECK_THROWS_WITH(bad.value(), "timed_out: no answer in 50 ms");
   try {
     (void)bad.value();
-  } catch (const BadResult& thrown) {
-    CHECK(thrown.code() == ErrorCode::timed_out);
-  }
+  } catch (const BadResult& thrown) { CHECK(thrown.code() == ErrorCode::timed_out); }
 }
 
 TEST_CASE("a result of nothing is success until it is given an error", "[result]") {

@@ -16,7 +16,7 @@
 #define SEENBY_ISA_NAMESPACE isa_baseline
 #endif
 
-#define SEENBY_DETAIL_BEGIN \
+#define SEENBY_DETAIL_BEGIN  \
   namespace seenby::detail { \
   inline namespace SEENBY_ISA_NAMESPACE {
 #define SEENBY_DETAIL_END \

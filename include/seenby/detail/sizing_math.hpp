@@ -76,7 +76,8 @@ inline void require_hash_count(std::uint32_t hash_count) {
       all_set += (j % 2 == 0 ? choose : -choose) * std::exp(balls * std::log1p(-static_cast<double>(j) / m));
       choose = choose * (d - j) / (j + 1);
     }
-    rate += stirling[d] * falling * std::pow(m, static_cast<double>(d) - static_cast<double>(k)) * std::max(0.0, all_set);
+    rate +=
+        stirling[d] * falling * std::pow(m, static_cast<double>(d) - static_cast<double>(k)) * std::max(0.0, all_set);
   }
   return std::min(1.0, rate);
 }
