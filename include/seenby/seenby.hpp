@@ -1,0 +1,14 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The umbrella: everything that needs only xxHash.
+
+#include "seenby/bloom_filter.hpp"
+#include "seenby/bloom_filter_view.hpp"
+#include "seenby/filter_store.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/layout/classic.hpp"
+#include "seenby/layout/split_block.hpp"
+#include "seenby/result.hpp"
+#include "seenby/serialization.hpp"
+#include "seenby/sizing.hpp"
+#include "seenby/version.hpp"
