@@ -1,0 +1,149 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Batch operations on split-block filters, each behind a table of kernels chosen once at run time.
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+
+#include "seenby/detail/kernels_avx2.hpp"
+#include "seenby/detail/kernels_avx512.hpp"
+#include "seenby/detail/kernels_scalar.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// One kernel: the same answers, bit for bit, whichever serves. `seen` may not overlap the digests. Any count, 0 too.
+struct Kernel {
+  using Check = void (*)(SplitBlockRef, const Digest*, std::size_t, std::uint8_t*) noexcept;
+  using CheckPair = void (*)(SplitBlockRef, SplitBlockRef, const Digest*, std::size_t, std::uint8_t*) noexcept;
+  using Insert = std::size_t (*)(std::byte*, std::uint32_t, const Digest*, std::size_t) noexcept;
+  using Compact = std::size_t (*)(const std::uint8_t*, std::size_t, std::uint8_t, std::uint32_t*) noexcept;
+
+  std::string_view name;
+  bool (*runs_here)() noexcept;
+  Check check;
+  Check check_add;
+  CheckPair check_pair;
+  CheckPair check_pair_add;
+  Insert insert;
+  Compact compact_at_most;
+};
+
+/// Every kernel in this build, the slowest first; the machine may lack the later ones.
+[[nodiscard]] inline std::span<const Kernel> compiled_kernels() noexcept {
+  static constexpr Kernel kernels[] = {
+    {"scalar", []() noexcept { return true; }, scalar::check<false>, scalar::check<true>, scalar::check_pair<false>,
+     scalar::check_pair<true>, scalar::insert, scalar::compact_at_most},
+#if defined(SEENBY_X86_KERNELS)
+    {"avx2", cpu_has_avx2, avx2::check<false>, avx2::check<true>, avx2::check_pair<false>, avx2::check_pair<true>,
+     avx2::insert, avx2::compact_at_most},
+    {"avx512", cpu_has_avx512, avx512::check<false>, avx512::check<true>, avx512::check_pair<false>,
+     avx512::check_pair<true>, avx2::insert, avx512::compact_at_most},
+#endif
+  };
+  return kernels;
+}
+
+SEENBY_DETAIL_END
+
+namespace seenby::detail {
+
+/// Which kernel serves, as an index into compiled_kernels(); no_kernel until the first call chooses. One for the whole
+/// program, whatever instruction set its translation units are built for: the order of the kernels is the same in all.
+inline constexpr std::size_t no_kernel = static_cast<std::size_t>(-1);
+inline constinit std::atomic<std::size_t> chosen_kernel{no_kernel};
+
+}  // namespace seenby::detail
+
+SEENBY_DETAIL_BEGIN
+
+/// The index of a kernel that is compiled in and runs on this machine; no_kernel when the name is another.
+[[nodiscard]] inline std::size_t find_kernel(std::string_view name) noexcept {
+  const auto kernels = compiled_kernels();
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].name == name && kernels[i].runs_here()) return i;
+  }
+  return no_kernel;
+}
+
+[[gnu::cold, gnu::noinline]] inline std::size_t choose_kernel() noexcept {
+  const char* wanted = std::getenv("SEENBY_KERNEL");
+  std::size_t choice = wanted == nullptr ? no_kernel : find_kernel(wanted);
+  if (choice == no_kernel) {
+    const auto kernels = compiled_kernels();
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      if (kernels[i].runs_here()) choice = i;
+    }
+  }
+  chosen_kernel.store(choice, std::memory_order_relaxed);
+  return choice;
+}
+
+/// The kernel that serves: one load and an indexed address on every call but the first.
+[[nodiscard]] inline const Kernel& kernel() noexcept {
+  const std::size_t choice = chosen_kernel.load(std::memory_order_relaxed);
+  return compiled_kernels()[choice != no_kernel ? choice : choose_kernel()];
+}
+
+/// seen[i] = 1 when the filter may contain digest i, else 0.
+inline void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
+  kernel().check(filter, digests, count, seen);
+}
+/// seen[i] += 1 when the filter may contain digest i.
+inline void check_add(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
+  kernel().check_add(filter, digests, count, seen);
+}
+/// seen[i] = how many of two filters may contain digest i, from one mask for both.
+inline void check_pair(SplitBlockRef first, SplitBlockRef second, const Digest* digests, std::size_t count,
+                       std::uint8_t* seen) noexcept {
+  kernel().check_pair(first, second, digests, count, seen);
+}
+/// seen[i] += how many of two filters may contain digest i.
+inline void check_pair_add(SplitBlockRef first, SplitBlockRef second, const Digest* digests, std::size_t count,
+                           std::uint8_t* seen) noexcept {
+  kernel().check_pair_add(first, second, digests, count, seen);
+}
+/// seen[i] = how many of the filters (at most 255) may contain digest i.
+inline void check_all(std::span<const SplitBlockRef> filters, const Digest* digests, std::size_t count,
+                      std::uint8_t* seen) noexcept {
+  const Kernel& serving = kernel();
+  std::size_t i = filters.size() % 2;
+  if (i == 1) {
+    serving.check(filters[0], digests, count, seen);
+  } else if (!filters.empty()) {
+    serving.check_pair(filters[0], filters[1], digests, count, seen);
+    i = 2;
+  } else {
+    std::memset(seen, 0, count);
+  }
+  for (; i < filters.size(); i += 2) serving.check_pair_add(filters[i], filters[i + 1], digests, count, seen);
+}
+/// Inserts a batch; returns how many digests set a bit that was clear when their turn came.
+inline std::size_t insert(std::byte* blocks, std::uint32_t block_count, const Digest* digests,
+                          std::size_t count) noexcept {
+  return kernel().insert(blocks, block_count, digests, count);
+}
+/// Writes the indices i with seen[i] <= most to `out`, in order, and returns how many. `out` has room for `count`.
+inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
+                                   std::uint32_t* out) noexcept {
+  return kernel().compact_at_most(seen, count, most, out);
+}
+/// Writes the indices of zeros.
+inline std::size_t compact_unseen(const std::uint8_t* seen, std::size_t count, std::uint32_t* out) noexcept {
+  return kernel().compact_at_most(seen, count, 0, out);
+}
+
+/// Asks for a filter's first lines before the first check needs them. Larger filters are left to the kernel: past a
+/// few lines the checks overlap their own misses.
+inline void prefetch(SplitBlockRef filter) noexcept {
+  constexpr std::size_t line = 64;
+  constexpr std::size_t most = 16 * line;
+  const std::size_t size = filter.block_count * split_block_bytes;
+  for (std::size_t at = 0; at < size && at < most; at += line) __builtin_prefetch(filter.blocks + at);
+}
+
+SEENBY_DETAIL_END

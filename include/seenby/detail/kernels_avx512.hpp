@@ -1,0 +1,177 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The AVX-512 kernel: two candidates' masks in one register, eight candidates' answers in one mask register.
+
+#include "seenby/detail/kernels_scalar.hpp"
+
+#if defined(SEENBY_X86_KERNELS)
+#include <immintrin.h>
+
+#define SEENBY_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2")]]
+#define SEENBY_AVX512_INLINE \
+  [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2"), gnu::always_inline]] inline
+
+// GCC 12 takes the deliberately undefined registers of its own intrinsics for uninitialized variables.
+#pragma GCC diagnostic push
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+SEENBY_DETAIL_BEGIN
+
+namespace avx512 {
+
+/// Eight candidates are one round: their digests fill one register.
+inline constexpr std::size_t round_size = 8;
+/// How many candidates ahead a large filter's blocks are asked for.
+inline constexpr std::size_t prefetch_distance = 32;
+
+SEENBY_AVX512_INLINE __m256i load_half(const void* from) noexcept {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+
+SEENBY_AVX512_INLINE __m512i join(__m256i low, __m256i high) noexcept {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+SEENBY_AVX512_INLINE __m512i salts() noexcept {
+  const __m256i half = load_half(split_block_salts.data());
+  return join(half, half);
+}
+
+/// The masks of candidates 2 * Pair and 2 * Pair + 1 of a round, side by side.
+template <int Pair>
+SEENBY_AVX512_INLINE __m512i masks_of(__m512i digests, __m512i salts) noexcept {
+  const __m512i spread = join(_mm256_set1_epi32(4 * Pair), _mm256_set1_epi32(4 * Pair + 2));
+  const __m512i low = _mm512_permutexvar_epi32(spread, digests);
+  return _mm512_sllv_epi32(_mm512_set1_epi32(1), _mm512_srli_epi32(_mm512_mullo_epi32(low, salts), 27));
+}
+
+SEENBY_AVX512_INLINE const std::byte* block_of(SplitBlockRef filter, const Digest& digest) noexcept {
+  std::uint32_t high;
+  std::memcpy(&high, reinterpret_cast<const std::byte*>(&digest) + 4, sizeof high);
+  return filter.blocks + static_cast<std::size_t>((std::uint64_t{high} * filter.block_count) >> 32) * split_block_bytes;
+}
+
+/// One bit a word, set where the block holds the mask's bit: a candidate is seen when all eight of its bits are.
+SEENBY_AVX512_INLINE __mmask16 test_two(SplitBlockRef filter, const Digest* two, __m512i masks) noexcept {
+  const __m512i blocks = join(load_half(block_of(filter, two[0])), load_half(block_of(filter, two[1])));
+  return _mm512_test_epi32_mask(blocks, masks);
+}
+
+/// 0xFF in the byte of each candidate of the round that the filter has seen, 0 in the others.
+SEENBY_AVX512_INLINE __m128i test_round(SplitBlockRef filter, const Digest* round, const __m512i (&masks)[4]) noexcept {
+  const __mmask32 low = _mm512_kunpackw(test_two(filter, round + 2, masks[1]), test_two(filter, round, masks[0]));
+  const __mmask32 high = _mm512_kunpackw(test_two(filter, round + 6, masks[3]), test_two(filter, round + 4, masks[2]));
+  const auto words = static_cast<long long>(_cvtmask64_u64(_mm512_kunpackd(high, low)));
+  return _mm_cmpeq_epi8(_mm_cvtsi64_si128(words), _mm_set1_epi8(-1));
+}
+
+/// How many of the filters have seen each candidate of a round, a byte each.
+template <std::size_t Filters>
+SEENBY_AVX512_INLINE __m128i count_round(const SplitBlockRef (&filters)[Filters], const Digest* round, __m512i digests,
+                                         __m512i salts) noexcept {
+  const __m512i masks[4] = {masks_of<0>(digests, salts), masks_of<1>(digests, salts), masks_of<2>(digests, salts),
+                            masks_of<3>(digests, salts)};
+  __m128i count = _mm_setzero_si128();
+#pragma GCC unroll 2
+  for (std::size_t i = 0; i < Filters; ++i) count = _mm_sub_epi8(count, test_round(filters[i], round, masks));
+  return count;
+}
+
+/// The last one to seven candidates. Absent digests read as zero, whose block every filter has.
+template <bool Add, std::size_t Filters>
+SEENBY_AVX512_INLINE void check_tail(const SplitBlockRef (&filters)[Filters], const Digest* digests, std::size_t count,
+                                     std::uint8_t* seen, __m512i salts) noexcept {
+  const auto present = static_cast<__mmask8>((1U << count) - 1U);
+  const __m512i padded = _mm512_maskz_loadu_epi64(present, digests);
+  Digest round[round_size];
+  _mm512_storeu_si512(round, padded);
+  const __m128i hits = count_round(filters, round, padded, salts);
+  const __m128i before = Add ? _mm_maskz_loadu_epi8(present, seen) : _mm_setzero_si128();
+  _mm_mask_storeu_epi8(seen, present, _mm_add_epi8(before, hits));
+}
+
+template <bool Add, std::size_t Filters>
+SEENBY_AVX512_INLINE void check_all(const SplitBlockRef (&filters)[Filters], const Digest* digests, std::size_t count,
+                                    std::uint8_t* seen) noexcept {
+  const __m512i salt = salts();
+  std::size_t i = 0;
+  for (; i + round_size <= count; i += round_size) {
+    const __m128i hits = count_round(filters, digests + i, _mm512_loadu_si512(digests + i), salt);
+    auto* out = reinterpret_cast<__m128i*>(seen + i);
+    _mm_storel_epi64(out, Add ? _mm_add_epi8(_mm_loadl_epi64(out), hits) : hits);
+  }
+  if (i < count) check_tail<Add>(filters, digests + i, count - i, seen + i, salt);
+}
+
+template <bool Add>
+SEENBY_AVX512 void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
+  const SplitBlockRef filters[1] = {filter};
+  check_all<Add>(filters, digests, count, seen);
+}
+
+template <bool Add>
+SEENBY_AVX512 void check_pair(SplitBlockRef first, SplitBlockRef second, const Digest* digests, std::size_t count,
+                              std::uint8_t* seen) noexcept {
+  const SplitBlockRef filters[2] = {first, second};
+  check_all<Add>(filters, digests, count, seen);
+}
+
+/// `check` for a filter that outgrows the cache: blocks are asked for a few rounds before they are tested.
+template <bool Add>
+SEENBY_AVX512 void check_large(SplitBlockRef filter, const Digest* digests, std::size_t count,
+                               std::uint8_t* seen) noexcept {
+  const SplitBlockRef filters[1] = {filter};
+  const __m512i salt = salts();
+  for (std::size_t i = 0; i < count && i < prefetch_distance; ++i) {
+    _mm_prefetch(reinterpret_cast<const char*>(block_of(filter, digests[i])), _MM_HINT_T0);
+  }
+  std::size_t i = 0;
+  for (; i + prefetch_distance + round_size <= count; i += round_size) {
+#pragma GCC unroll 8
+    for (std::size_t j = 0; j < round_size; ++j) {
+      const std::byte* ahead = block_of(filter, digests[i + prefetch_distance + j]);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
+    }
+    const __m128i hits = count_round(filters, digests + i, _mm512_loadu_si512(digests + i), salt);
+    auto* out = reinterpret_cast<__m128i*>(seen + i);
+    _mm_storel_epi64(out, Add ? _mm_add_epi8(_mm_loadl_epi64(out), hits) : hits);
+  }
+  check_all<Add>(filters, digests + i, count - i, seen + i);
+}
+
+/// Sixteen answers a step: the indices that stay are compressed in a register and stored whole, since a compressing
+/// store is microcoded on AMD's cores. A whole store ends within the indices already examined.
+SEENBY_AVX512 inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
+                                                 std::uint32_t* out) noexcept {
+  const __m128i limit = _mm_set1_epi8(static_cast<char>(most));
+  const __m512i step = _mm512_set1_epi32(16);
+  __m512i index = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  std::size_t kept = 0;
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const __m128i answers = _mm_loadu_si128(reinterpret_cast<const __m128i*>(seen + i));
+    const __mmask16 keep = _mm_cmple_epu8_mask(answers, limit);
+    _mm512_storeu_si512(out + kept, _mm512_maskz_compress_epi32(keep, index));
+    kept += static_cast<std::size_t>(__builtin_popcount(keep));
+    index = _mm512_add_epi32(index, step);
+  }
+  if (i < count) {
+    const auto present = static_cast<__mmask16>((1U << (count - i)) - 1U);
+    const __mmask16 keep = _mm_mask_cmple_epu8_mask(present, _mm_maskz_loadu_epi8(present, seen + i), limit);
+    const int left = __builtin_popcount(keep);
+    _mm512_mask_storeu_epi32(out + kept, static_cast<__mmask16>((1U << left) - 1U),
+                             _mm512_maskz_compress_epi32(keep, index));
+    kept += static_cast<std::size_t>(left);
+  }
+  return kept;
+}
+
+}  // namespace avx512
+
+SEENBY_DETAIL_END
+
+#pragma GCC diagnostic pop
+#endif

@@ -1,0 +1,135 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The scalar kernel: it defines which bits a digest has in a split-block filter, and every other kernel equals it.
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "seenby/detail/cpu.hpp"
+#include "seenby/hash.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// The bits of a split-block filter, for reading: `block_count` blocks (at least one) of 32 bytes, at any alignment.
+struct SplitBlockRef {
+  const std::byte* blocks = nullptr;
+  std::uint32_t block_count = 0;
+};
+
+inline constexpr std::size_t split_block_bytes = 32;
+
+/// Multipliers of Apache Parquet's split-block Bloom filter (parquet-format, BloomFilter.md): one odd constant a word,
+/// so that the five high bits of each product are close to independent.
+inline constexpr std::array<std::uint32_t, 8> split_block_salts{0x47b6137bU, 0x44974d91U, 0x8824ad5bU, 0xa2b7289dU,
+                                                                0x705495c7U, 0x2df1424bU, 0x9efc4947U, 0x5c6bfb31U};
+
+/// How far a filter's first byte is from the digest's block. The multiply-shift of Lemire's "Fast random integer
+/// generation in an interval" (2019) takes any block count, not only powers of two.
+[[nodiscard]] constexpr std::size_t split_block_offset(Digest digest, std::uint32_t block_count) noexcept {
+  return static_cast<std::size_t>(((digest.value >> 32) * block_count) >> 32) * split_block_bytes;
+}
+
+/// The one bit that a digest has in word `word` of its block.
+[[nodiscard]] constexpr std::uint32_t split_block_bit(Digest digest, std::size_t word) noexcept {
+  return std::uint32_t{1} << ((static_cast<std::uint32_t>(digest.value) * split_block_salts[word]) >> 27);
+}
+
+/// Words of a block are little-endian whatever the machine. Under ThreadSanitizer the load is a relaxed atomic, since
+/// optimistic readers look at blocks that a writer may be changing and discard the answer.
+[[nodiscard]] inline std::uint32_t load_word(const std::byte* from) noexcept {
+#if defined(SEENBY_THREAD_SANITIZER)
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto* byte = reinterpret_cast<const unsigned char*>(from + i);
+    value |= std::uint32_t{__atomic_load_n(byte, __ATOMIC_RELAXED)} << (8 * i);
+  }
+  return value;
+#else
+  std::uint32_t value;
+  std::memcpy(&value, from, sizeof value);
+  if constexpr (std::endian::native == std::endian::big) value = __builtin_bswap32(value);
+  return value;
+#endif
+}
+
+/// Sets bits in one word; the counterpart of load_word.
+inline void or_word(std::byte* to, std::uint32_t bits) noexcept {
+#if defined(SEENBY_THREAD_SANITIZER)
+  for (std::size_t i = 0; i < 4; ++i) {
+    auto* byte = reinterpret_cast<unsigned char*>(to + i);
+    const auto old = __atomic_load_n(byte, __ATOMIC_RELAXED);
+    __atomic_store_n(byte, static_cast<unsigned char>(old | (bits >> (8 * i))), __ATOMIC_RELAXED);
+  }
+#else
+  std::uint32_t value = load_word(to) | bits;
+  if constexpr (std::endian::native == std::endian::big) value = __builtin_bswap32(value);
+  std::memcpy(to, &value, sizeof value);
+#endif
+}
+
+/// Whether all eight bits of a digest are set. Reads the whole block: a branch on the first clear word costs more in
+/// mispredictions than the seven loads it saves.
+[[nodiscard]] inline bool split_block_test(SplitBlockRef filter, Digest digest) noexcept {
+  const std::byte* block = filter.blocks + split_block_offset(digest, filter.block_count);
+  std::uint32_t missing = 0;
+  for (std::size_t word = 0; word < 8; ++word) {
+    missing |= ~load_word(block + 4 * word) & split_block_bit(digest, word);
+  }
+  return missing == 0;
+}
+
+/// Sets the eight bits of a digest; true when one of them was clear.
+inline bool split_block_insert(std::byte* blocks, std::uint32_t block_count, Digest digest) noexcept {
+  std::byte* block = blocks + split_block_offset(digest, block_count);
+  std::uint32_t missing = 0;
+  for (std::size_t word = 0; word < 8; ++word) {
+    const std::uint32_t bit = split_block_bit(digest, word);
+    missing |= ~load_word(block + 4 * word) & bit;
+    or_word(block + 4 * word, bit);
+  }
+  return missing != 0;
+}
+
+namespace scalar {
+
+template <bool Add>
+void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto hit = static_cast<std::uint8_t>(split_block_test(filter, digests[i]));
+    seen[i] = Add ? static_cast<std::uint8_t>(seen[i] + hit) : hit;
+  }
+}
+
+template <bool Add>
+void check_pair(SplitBlockRef first, SplitBlockRef second, const Digest* digests, std::size_t count,
+                std::uint8_t* seen) noexcept {
+  check<Add>(first, digests, count, seen);
+  check<true>(second, digests, count, seen);
+}
+
+inline std::size_t insert(std::byte* blocks, std::uint32_t block_count, const Digest* digests,
+                          std::size_t count) noexcept {
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    changed += static_cast<std::size_t>(split_block_insert(blocks, block_count, digests[i]));
+  return changed;
+}
+
+/// Writes every index and advances only past those to keep, so that no branch depends on the answers.
+inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
+                                   std::uint32_t* out) noexcept {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    out[kept] = static_cast<std::uint32_t>(i);
+    kept += static_cast<std::size_t>(seen[i] <= most);
+  }
+  return kept;
+}
+
+}  // namespace scalar
+
+SEENBY_DETAIL_END
