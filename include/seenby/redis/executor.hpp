@@ -1,0 +1,156 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The small interface between seenby's Redis protocol code and a Redis client: execute(batch) -> replies.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "seenby/result.hpp"
+
+namespace seenby::redis {
+
+/// The moment by which an answer must be there. Steady clock: setting the system's time does not move it.
+struct Deadline {
+  using clock = std::chrono::steady_clock;
+  clock::time_point at;
+
+  [[nodiscard]] static Deadline after(std::chrono::milliseconds span) noexcept { return {clock::now() + span}; }
+  /// Time left, rounded up to whole milliseconds so that waiting for it does not spin; zero once passed.
+  [[nodiscard]] std::chrono::milliseconds left() const noexcept {
+    const auto rest = at - clock::now();
+    return rest.count() <= 0 ? std::chrono::milliseconds{0} : std::chrono::ceil<std::chrono::milliseconds>(rest);
+  }
+  [[nodiscard]] bool passed() const noexcept { return clock::now() >= at; }
+  /// The earlier of two deadlines.
+  [[nodiscard]] Deadline earlier(Deadline other) const noexcept { return at < other.at ? *this : other; }
+};
+
+/// One Redis command: its arguments, the command's name first, and the key that decides which cluster node serves it.
+/// Arguments are binary-safe and packed into one buffer, so that a command costs two allocations whatever its length.
+class Command {
+ public:
+  Command() = default;
+  /// A command of given arguments. `key` is the index of its routing key, `no_key` for a command without one.
+  static constexpr std::size_t no_key = static_cast<std::size_t>(-1);
+  template <class... Arguments>
+  static Command with_key(std::size_t key, const Arguments&... arguments) {
+    Command command;
+    command.ends_.reserve(sizeof...(arguments));
+    (command.add(arguments), ...);
+    command.key_ = key;
+    return command;
+  }
+
+  /// Appends an argument.
+  Command& add(std::string_view argument) {
+    bytes_.append(argument);
+    ends_.push_back(bytes_.size());
+    return *this;
+  }
+  /// Appends an argument and names it the routing key.
+  Command& add_key(std::string_view key) {
+    key_ = ends_.size();
+    return add(key);
+  }
+  Command& add(std::int64_t number) { return add(std::string_view{std::to_string(number)}); }
+
+  [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }
+  [[nodiscard]] std::string_view operator[](std::size_t index) const noexcept {
+    const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
+    return std::string_view{bytes_}.substr(begin, ends_[index] - begin);
+  }
+  [[nodiscard]] bool has_key() const noexcept { return key_ < ends_.size(); }
+  /// The routing key; empty without one (then any node will do).
+  [[nodiscard]] std::string_view key() const noexcept { return has_key() ? (*this)[key_] : std::string_view{}; }
+
+  /// Says that the command changes nothing, so that a cluster may send it to a replica if its user chose that.
+  Command& reads_only() noexcept {
+    read_only_ = true;
+    return *this;
+  }
+  [[nodiscard]] bool is_read_only() const noexcept { return read_only_; }
+
+ private:
+  std::string bytes_;
+  std::vector<std::size_t> ends_;
+  std::size_t key_ = no_key;
+  bool read_only_ = false;
+};
+
+/// What a server answered to one command: nil, an integer, a string (bulk or status), an array, or an error.
+///
+/// An error is part of the answer, not of the transport: its code tells kinds apart (see `classify_error`), its message
+/// is the server's own line. A cluster also puts `unreachable` or `timed_out` here for the commands of a node that
+/// could not be asked, so that one dead node does not cost the others' answers.
+class Reply {
+ public:
+  struct Nil {};
+  using Array = std::vector<Reply>;
+
+  Reply() = default;
+  explicit Reply(std::int64_t number) : value_(number) {}
+  explicit Reply(std::string text) : value_(std::move(text)) {}
+  explicit Reply(Array elements) : value_(std::move(elements)) {}
+  explicit Reply(Error error) : value_(std::move(error)) {}
+
+  [[nodiscard]] bool is_nil() const noexcept { return std::holds_alternative<Nil>(value_); }
+  [[nodiscard]] bool is_error() const noexcept { return std::holds_alternative<Error>(value_); }
+  /// Null when the reply is of another type.
+  [[nodiscard]] const std::int64_t* integer() const noexcept { return std::get_if<std::int64_t>(&value_); }
+  [[nodiscard]] const std::string* string() const noexcept { return std::get_if<std::string>(&value_); }
+  [[nodiscard]] std::string* string() noexcept { return std::get_if<std::string>(&value_); }
+  [[nodiscard]] const Array* array() const noexcept { return std::get_if<Array>(&value_); }
+  [[nodiscard]] const Error* error() const noexcept { return std::get_if<Error>(&value_); }
+  [[nodiscard]] bool is_status(std::string_view text) const noexcept {
+    return string() != nullptr && *string() == text;
+  }
+  /// "nil", "integer", "string", "array" or "error": for messages.
+  [[nodiscard]] std::string_view type_name() const noexcept {
+    constexpr std::string_view names[] = {"nil", "integer", "string", "array", "error"};
+    return names[value_.index()];
+  }
+
+ private:
+  std::variant<Nil, std::int64_t, std::string, Array, Error> value_;
+};
+
+/// Sends commands to Redis and brings the answers. Derive from it to run seenby over another client (redis-plus-plus,
+/// Boost.Redis); `PooledExecutor` is ours, on hiredis.
+///
+/// - Replies stand in the order of the commands, one each. A batch is one pipelined round trip (one a node in a
+///   cluster, the nodes in parallel); commands on one key are carried out in the batch's order. A batch is no
+///   transaction.
+/// - The result is an error when nothing was answered (`unreachable`, `timed_out`, `refused` while authenticating);
+///   what was sent may have been carried out all the same.
+/// - A lost connection may make an executor send a batch again; seenby's own commands are idempotent.
+/// - After a time-out or a protocol error the connection is closed, never used again: a late reply would answer the
+///   wrong request.
+/// - Callable from any thread at once. Must not throw but for want of memory.
+class Executor {
+ public:
+  Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  virtual ~Executor() = default;
+
+  [[nodiscard]] virtual Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline) = 0;
+  /// The server's name for messages: scheme, host and port or socket; no password.
+  [[nodiscard]] virtual std::string name() const = 0;
+};
+
+/// Tells the kinds of server error apart by their first word: WRONGTYPE is `wrong_type`; LOADING, CLUSTERDOWN, TRYAGAIN
+/// and MASTERDOWN are `unreachable`; an unknown command is `unavailable`; everything else is `refused`.
+[[nodiscard]] ErrorCode classify_error(std::string_view message) noexcept;
+
+/// A single command, its own batch. The error inside the reply becomes the result's error.
+[[nodiscard]] Result<Reply> execute_one(Executor& executor, const Command& command, Deadline deadline);
+
+}  // namespace seenby::redis

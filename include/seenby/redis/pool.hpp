@@ -1,0 +1,108 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// ConnectionPool and PooledExecutor: one server, many threads, a bounded number of connections.
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "seenby/redis/breaker.hpp"
+#include "seenby/redis/connection.hpp"
+#include "seenby/redis/executor.hpp"
+#include "seenby/redis/url.hpp"
+
+namespace seenby::redis {
+
+/// How many connections a server gets, and when it is given up for a while.
+struct PoolOptions {
+  std::size_t size = 8;  ///< at most; they are made when needed
+  BreakerOptions breaker{};
+};
+
+/// What a pool counts. Each figure is exact, the set of them is not atomic.
+struct PoolCounters {
+  std::uint64_t connects = 0;
+  std::uint64_t connect_failures = 0;
+  std::uint64_t connections_dropped = 0;  ///< after a time-out, a lost connection or a protocol error
+  std::uint64_t resent_batches = 0;       ///< a pooled connection turned out to be dead; the batch went out again
+  std::uint64_t refused_by_breaker = 0;
+  std::uint64_t breaker_openings = 0;
+};
+
+/// A server's connections behind its circuit breaker. Thread-safe.
+class ConnectionPool {
+ public:
+  ConnectionPool(Endpoint endpoint, ConnectionOptions connection, PoolOptions options);
+
+  /// A connection borrowed until `Lease` is destroyed; it returns to the pool if it is still usable.
+  class Lease {
+   public:
+    Lease(Lease&& other) noexcept;
+    Lease& operator=(Lease&&) = delete;
+    ~Lease();
+    [[nodiscard]] Connection& operator*() noexcept { return *connection_; }
+    [[nodiscard]] Connection* operator->() noexcept { return &*connection_; }
+    /// Whether it served before: then it may have died in the pool, and its batch may be sent again.
+    [[nodiscard]] bool reused() const noexcept { return reused_; }
+
+   private:
+    friend class ConnectionPool;
+    Lease(ConnectionPool& pool, Connection connection, bool reused);
+    ConnectionPool* pool_;
+    std::optional<Connection> connection_;
+    bool reused_;
+  };
+
+  /// Borrows a connection: an idle one that is alive, else a new one; waits for one while all are lent. Errors:
+  /// `unreachable` (also at once, while the breaker is open), `timed_out`, `refused`, `unavailable`.
+  [[nodiscard]] Result<Lease> borrow(Deadline deadline);
+  /// Runs a batch on a borrowed connection, and once more on a new one if a reused one turns out to be dead.
+  [[nodiscard]] Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline);
+  /// Tells the breaker how a borrowed connection fared; `execute` does so by itself.
+  void report(const Result<std::vector<Reply>>& outcome);
+
+  [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
+  [[nodiscard]] const ConnectionOptions& connection_options() const noexcept { return connection_; }
+  [[nodiscard]] PoolCounters counters() const;
+
+ private:
+  [[nodiscard]] Result<Lease> connect(Deadline deadline);
+  void give_back(Connection connection, bool usable);
+  [[nodiscard]] Error breaker_error() const;
+
+  const Endpoint endpoint_;
+  const ConnectionOptions connection_;
+  const PoolOptions options_;
+  CircuitBreaker breaker_;
+  mutable std::mutex mutex_;
+  std::condition_variable returned_;
+  std::vector<Connection> idle_;
+  std::size_t lent_or_idle_ = 0;
+  std::string last_failure_;
+  PoolCounters counters_;
+};
+
+/// The executor for one server: `redis://`, `rediss://` and `unix://`.
+class PooledExecutor final : public Executor {
+ public:
+  PooledExecutor(Endpoint endpoint, ConnectionOptions connection, PoolOptions options = {});
+  explicit PooledExecutor(const Url& url);
+
+  [[nodiscard]] Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline) override;
+  [[nodiscard]] std::string name() const override;
+  [[nodiscard]] PoolCounters counters() const { return pool_.counters(); }
+
+ private:
+  ConnectionPool pool_;
+};
+
+/// The executor a URL asks for: a pool, or a cluster for `redis-cluster://`. Connects on first use. Error:
+/// `invalid_argument`.
+[[nodiscard]] Result<std::shared_ptr<Executor>> make_executor(std::string_view url);
+
+}  // namespace seenby::redis

@@ -1,0 +1,74 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Where a Redis is and how to talk to it, as one URL: redis://, rediss://, unix://, redis-cluster://.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "seenby/result.hpp"
+
+namespace seenby::redis {
+
+/// A TCP address, or a Unix socket when `socket_path` is set.
+struct Endpoint {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 6379;
+  std::string socket_path{};
+
+  [[nodiscard]] bool is_socket() const noexcept { return !socket_path.empty(); }
+  /// "host:port", "[v6]:port" or "unix:path".
+  [[nodiscard]] std::string text() const;
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+
+/// TLS, where the build has it (`tls_available()`). Files are PEM; empty means the system's trust store and no client
+/// certificate.
+struct TlsOptions {
+  bool enabled = false;
+  std::string ca_file{};
+  std::string certificate_file{};
+  std::string key_file{};
+  std::string server_name{};  ///< for SNI; the host when empty
+};
+
+/// How one connection is made and how long it may take to answer.
+struct ConnectionOptions {
+  std::string username{};  ///< an ACL user; empty for the default user
+  std::string password{};  ///< empty: no AUTH is sent
+  std::uint32_t database = 0;
+  std::chrono::milliseconds connect_timeout{1000};  ///< TCP or socket connect, TLS, AUTH and SELECT together
+  std::chrono::milliseconds command_timeout{1000};  ///< one batch, when the caller sets no earlier deadline
+  TlsOptions tls{};
+};
+
+/// A parsed Redis URL.
+///
+/// - `redis://[user[:password]@]host[:port][/database]`, `rediss://` the same over TLS; `redis://:password@host` for
+/// the
+///   default user
+/// - `unix://[user[:password]@]/path/to/socket`
+/// - `redis-cluster://[user[:password]@]host[:port][,host[:port]...]`, `rediss-cluster://` the same over TLS
+///
+/// Options follow `?`, joined by `&`: `db`, `timeout_ms`, `connect_timeout_ms`, `pool` (connections a server, 1 to
+/// 1,024), `replicas` (`1`: a cluster's replicas serve reads), `ca`, `cert`, `key`, `sni`. User, password, path and
+/// option values are percent-decoded. An unknown option is an error, so that a misspelt one does not pass in silence.
+struct Url {
+  bool cluster = false;
+  bool read_from_replicas = false;
+  std::vector<Endpoint> endpoints{};  ///< at least one; more than one only for a cluster
+  ConnectionOptions connection{};
+  std::size_t pool_size = 8;
+};
+
+/// Parses a URL. Errors are `invalid_argument` and never repeat the password.
+[[nodiscard]] Result<Url> parse_url(std::string_view url);
+
+/// True when this build was linked with hiredis_ssl. Without it a `rediss://` URL parses, and connecting is
+/// `unavailable`.
+[[nodiscard]] bool tls_available() noexcept;
+
+}  // namespace seenby::redis

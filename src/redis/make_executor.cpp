@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// From a URL to the executor it asks for.
+
+#include <utility>
+
+#include "seenby/redis/pool.hpp"
+
+namespace seenby::redis {
+
+Result<std::shared_ptr<Executor>> make_executor(std::string_view text) {
+  auto url = parse_url(text);
+  if (!url) return std::move(url).error();
+  if (url->cluster) {
+    return Error{ErrorCode::unavailable,
+                 "seenby::redis: expected a build with the cluster executor for redis-cluster://"};
+  }
+  return std::shared_ptr<Executor>(std::make_shared<PooledExecutor>(*url));
+}
+
+}  // namespace seenby::redis
