@@ -1,0 +1,14 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The subcommands: each adds itself to the command line and runs from there.
+
+namespace CLI {
+class App;
+}
+
+namespace seenby::tool {
+
+void add_generate(CLI::App& app);
+void add_plan(CLI::App& app);
+
+}  // namespace seenby::tool

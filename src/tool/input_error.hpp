@@ -1,0 +1,28 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The errors the command reports in one line: where, what was expected, what came.
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace seenby::tool {
+
+/// Input or an option that cannot be used. The command prints it behind "seenby: " and ends with exit code 2.
+class InputError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// One line of a file that cannot be used; --skip-bad counts it and goes on.
+class BadLine : public InputError {
+ public:
+  BadLine(std::string_view file, std::uint64_t line, std::string_view problem)
+      : InputError(std::string(file).append(":").append(std::to_string(line)).append(": ").append(problem)) {}
+};
+
+/// Text from outside, fit for one line of a terminal: control characters become '?', and it is cut after 60 bytes.
+[[nodiscard]] std::string in_quotes(std::string_view text);
+
+}  // namespace seenby::tool

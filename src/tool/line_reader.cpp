@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// Lines out of a file descriptor, checked to be text.
+
+#include "line_reader.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "input_error.hpp"
+
+namespace seenby::tool {
+namespace {
+
+constexpr std::size_t buffer_bytes = std::size_t{1} << 16;
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+[[noreturn]] void refuse_file(std::string_view name, std::string_view came) {
+  throw InputError(std::string(name).append(": expected a readable file, got: ").append(came));
+}
+
+/// The length of the UTF-8 sequence at `at`, or 0 when there is none (RFC 3629: no overlong forms, no surrogates,
+/// nothing past U+10FFFF).
+std::size_t sequence_length(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : '\0'); };
+  const auto follows = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned first = byte(at);
+  const unsigned second = byte(at + 1);
+  if (first < 0x80) return 1;
+  if (first < 0xC2 || first > 0xF4 || !follows(at + 1)) return 0;
+  if (first < 0xE0) return 2;
+  if (!follows(at + 2)) return 0;
+  if (first < 0xF0) return (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ? 0 : 3;
+  if (!follows(at + 3)) return 0;
+  return (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F) ? 0 : 4;
+}
+
+/// What keeps a line from being UTF-8 text; empty when nothing does.
+std::string text_problem(std::string_view line) {
+  std::size_t at = 0;
+  while (at < line.size()) {
+    const auto byte = static_cast<unsigned char>(line[at]);
+    const std::size_t length = byte == 0 ? 0 : sequence_length(line, at);
+    if (length == 0) {
+      std::array<char, 64> problem{};
+      std::snprintf(problem.data(), problem.size(), "expected UTF-8 text, got byte 0x%02X at byte %zu", byte, at + 1);
+      return problem.data();
+    }
+    at += length;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t longest = 60;
+  std::size_t length = text.size();
+  if (length > longest) {
+    length = longest;
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
+  }
+  std::string result = "'";
+  for (const char c : text.substr(0, length)) {
+    const auto byte = static_cast<unsigned char>(c);
+    result.push_back(byte < 0x20 || byte == 0x7F ? '?' : c);
+  }
+  return result.append(length < text.size() ? "...'" : "'");
+}
+
+LineReader::LineReader(const std::string& path) : name_(path == "-" ? "<stdin>" : path), buffer_(buffer_bytes) {
+  descriptor_ = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) refuse_file(name_, std::strerror(errno));
+  struct stat status {};
+  if (::fstat(descriptor_, &status) == 0) {
+    if (S_ISDIR(status.st_mode)) {
+      if (descriptor_ != STDIN_FILENO) ::close(descriptor_);
+      refuse_file(name_, "a directory");
+    }
+    if (S_ISREG(status.st_mode)) bytes_total_ = static_cast<std::uint64_t>(status.st_size);
+  }
+}
+
+LineReader::~LineReader() {
+  if (descriptor_ != STDIN_FILENO) ::close(descriptor_);
+}
+
+bool LineReader::fill() {
+  ssize_t count = 0;
+  do { count = ::read(descriptor_, buffer_.data(), buffer_.size()); } while (count < 0 && errno == EINTR);
+  if (count < 0) refuse_file(name_, std::strerror(errno));
+  begin_ = 0;
+  end_ = static_cast<std::size_t>(count);
+  bytes_read_ += end_;
+  return end_ > 0;
+}
+
+/// Takes the bytes up to the next line end. `line` gets at most max_line_bytes + 1 of them: one too many tells that
+/// the line was too long, and the rest is passed over without being kept.
+bool LineReader::take_line(std::string_view& line) {
+  carried_.clear();
+  if (begin_ == end_ && !fill()) return false;
+  while (true) {
+    const char* start = buffer_.data() + begin_;
+    const auto* newline = static_cast<const char*>(std::memchr(start, '\n', end_ - begin_));
+    const std::string_view piece(start, newline != nullptr ? static_cast<std::size_t>(newline - start) : end_ - begin_);
+    begin_ += piece.size() + (newline != nullptr ? 1 : 0);
+    if (newline != nullptr && carried_.empty()) {
+      line = piece;
+      return true;
+    }
+    carried_.append(piece.substr(0, max_line_bytes + 1 - carried_.size()));
+    if (newline != nullptr || !fill()) break;
+  }
+  line = carried_;
+  return true;
+}
+
+bool LineReader::next(std::string_view& line) {
+  if (!take_line(line)) return false;
+  ++line_number_;
+  if (line.size() > max_line_bytes) {
+    throw BadLine(name_, line_number_,
+                  "expected a line of at most " + std::to_string(max_line_bytes) + " bytes, got a longer one");
+  }
+  if (line_number_ == 1 && line.substr(0, byte_order_mark.size()) == byte_order_mark) {
+    line.remove_prefix(byte_order_mark.size());
+  }
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  if (const std::string problem = text_problem(line); !problem.empty()) throw BadLine(name_, line_number_, problem);
+  return true;
+}
+
+}  // namespace seenby::tool
