@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=cmake/packages.sh
 source cmake/packages.sh
 
-packages=(g++ cmake ninja-build ccache pkg-config libxxhash-dev libcli11-dev libhiredis-dev libssl-dev
+packages=(g++ cmake ninja-build ccache pkg-config libxxhash-dev libcli11-dev nlohmann-json3-dev libhiredis-dev libssl-dev
   'catch2>=3' redis-server valkey-server)
 if [ "${1:-}" = --packages ]; then
   need "${packages[@]}"

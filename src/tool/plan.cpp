@@ -309,7 +309,7 @@ void add_plan(CLI::App& app) {
   add("--slices", options->slices, "N", "Filters the window is cut into")->capture_default_str()->needs(window);
   add("--users-per-request", options->users_per_request, "N", "Users a candidate must be new to")
       ->capture_default_str();
-  add("--layout", options->layout, "", "Layout of the bits: classic or split-block")
+  add("--layout", options->layout, "LAYOUT", "Layout of the bits: classic or split-block")
       ->check(CLI::IsMember({"classic", "split-block"}))
       ->capture_default_str();
   auto* from = add("--from", options->from, "EVENTS", "Take users and items from an event log ('-': standard input)");

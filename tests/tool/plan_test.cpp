@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// The prices that `seenby plan` quotes, against figures worked out by hand.
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "seenby_command.hpp"
+
+using Catch::Approx;
+using seenby::test::json_of;
+using seenby::test::refused;
+using seenby::test::run_seenby;
+
+TEST_CASE("plan gives the textbook figures [000-03]", "[000-03]") {
+  const auto plan = json_of({"plan", "--users", "1", "--items", "1000000", "--fpr", "0.01"});
+  CHECK(plan["bits"] == 9'585'059);
+  CHECK(plan["hash_count"] == 7);
+  CHECK(plan["false_positive_rate"] <= 0.01);
+  CHECK(plan["false_positive_rate"] > 0.0099);
+  CHECK(plan["filter_bits"] >= 9'585'059);
+  CHECK(plan["filter_bits"] < 9'700'000);
+  CHECK(json_of({"plan", "--items", "1M", "--fpr", "0.1%"})["bits"] == 14'377'588);
+}
+
+TEST_CASE("a hundred million users of 2,000 items cost 240 GB against 1.6 TB", "[003-02]") {
+  const auto plan = json_of({"plan", "--users", "100M", "--items", "2000", "--fpr", "0.01"});
+  CHECK(plan["users"] == 100'000'000);
+  CHECK(plan["bytes_per_user"].get<double>() == Approx(2'400).epsilon(0.01));
+  CHECK(plan["total_bytes"].get<double>() == Approx(240e9).epsilon(0.01));
+  CHECK(plan["exact_bytes_per_user"] == 16'000);
+  CHECK(plan["exact_total_bytes"] == 1'600'000'000'000);
+  const auto text = run_seenby({"plan", "--users", "100M", "--items", "2000", "--fpr", "0.01"}).out;
+  CHECK(text.find("2.40 KB") != std::string::npos);
+  CHECK(text.find("240 GB") != std::string::npos);
+  CHECK(text.find("1.60 TB") != std::string::npos);
+}
+
+TEST_CASE("a window splits the budget over its slices and users", "[003-04]") {
+  const auto plan =
+      json_of({"plan", "--items", "3000", "--window", "30d", "--slices", "30", "--users-per-request", "2"});
+  CHECK(plan["window_seconds"] == 30 * 86'400);
+  CHECK(plan["filters_per_user"] == 31);
+  CHECK(plan["filter_items"] == 100);
+  // 62 filters at this rate together hide 1%: (1 - p)^62 = 0.99.
+  CHECK(plan["filter_fpr"].get<double>() == Approx(0.000162088).epsilon(1e-4));
+  CHECK(plan["false_positive_rate"] <= 0.01);
+  CHECK(plan["bytes_per_user"] == 31 * (plan["filter_bits"].get<std::uint64_t>() / 8));
+}
+
+TEST_CASE("the median and the p99 user get their own rates") {
+  const auto plan = json_of({"plan", "--items", "40", "--median-items", "40", "--p99-items", "3000"});
+  CHECK(plan["median"]["false_positive_rate"] <= 0.01);
+  CHECK(plan["p99"]["items"] == 3'000);
+  CHECK(plan["p99"]["false_positive_rate"] > 0.99);  // sized by the median: useless for the busy
+}
+
+TEST_CASE("the split-block layout keeps its promise too") {
+  const auto plan = json_of({"plan", "--items", "2000", "--layout", "split-block"});
+  CHECK(plan["hash_count"] == 8);
+  CHECK(plan["filter_bits"].get<std::uint64_t>() % 256 == 0);
+  CHECK(plan["false_positive_rate"] <= 0.01);
+}
+
+TEST_CASE("plan takes users and items from a log") {
+  // Users of 1, 2 and 4 items: a median of 2, a p99 of 4.
+  const std::string log = "a\tx\t0\nb\tx\t0\nb\ty\t100\nc\tv\t0\nc\tw\t100\nc\tx\t200\nc\ty\t300\n";
+  const auto plan = json_of({"plan", "--from", "-"}, log);
+  CHECK(plan["users"] == 3);
+  CHECK(plan["items"] == 4);
+  CHECK(plan["median"]["items"] == 2);
+  CHECK(plan["p99"]["items"] == 4);
+  CHECK(plan["exact_total_bytes"] == 7 * 8);
+  CHECK(plan["grown_total_bytes"] <= plan["total_bytes"]);
+  CHECK(json_of({"plan", "--from", "-", "--users", "3M"}, log)["exact_total_bytes"] == 56'000'000);
+  CHECK(json_of({"plan", "--from", "-", "--items", "9"}, log)["items"] == 9);
+  // Within any 150 s the busiest user saw two items, and the newest of them ends the stretch.
+  CHECK(json_of({"plan", "--from", "-", "--window", "150s"}, log)["items"] == 2);
+}
+
+TEST_CASE("plan reads the real log's distribution") {
+  const char* data = std::getenv("SEENBY_REAL_LOG");
+  const std::string path = data != nullptr ? data : SEENBY_SOURCE_DIR "/../shared/data/movietweetings100k.tsv";
+  if (!std::filesystem::exists(path)) SKIP("the real log is not here: " + path);
+  const auto plan = json_of({"plan", "--from", path});
+  CHECK(plan["users"] == 16'554);
+  CHECK(plan["median"]["items"] == 2);
+  CHECK(plan["p99"]["items"] == 58);
+  CHECK(plan["exact_total_bytes"] == 800'000);
+}
+
+TEST_CASE("plan refuses nonsense and says what it expected") {
+  const std::string rate = "a rate above 0 and below 1 (such as 0.01 or 1%), got ";
+  for (const char* fpr : {"0", "1", "-1", "nan", "inf", "1.5", "100%", "x", ""}) {
+    INFO(fpr);
+    CHECK(refused(run_seenby({"plan", "--items", "10", "--fpr", fpr}), "--fpr: expected " + rate + "'" + fpr + "'"));
+  }
+  const std::string count = "expected a whole number of at least 1 (such as 2000, 10K or 100M), got ";
+  for (const char* items :
+       {"0", "-1", "1.5", "0.0001K", "2^60", "many", "K", "1e3", "99999999999999999999", "10000000000G"}) {
+    INFO(items);
+    CHECK(refused(run_seenby({"plan", "--items", items}), "--items: " + count + "'" + items + "'"));
+  }
+  CHECK(
+      refused(run_seenby({"plan", "--items", "1152921504606846976"}),
+              "expected a filter of at most 2^37 bits (16 GiB), but 1152921504606846976 items at fpr 0.01 need more"));
+  CHECK(refused(run_seenby({"plan", "--items", "10", "--users", "0"}), "--users: " + count + "'0'"));
+  CHECK(
+      refused(run_seenby({"plan", "--items", "1G", "--users", "9000000000G"}), "--users: expected a total below 2^63"));
+  for (const char* window : {"0d", "-3d", "30", "30x", "d", "99999999w"}) {
+    INFO(window);
+    CHECK(refused(run_seenby({"plan", "--items", "10", "--window=" + std::string(window)}),
+                  "--window: expected a duration"));
+  }
+  CHECK(refused(run_seenby({"plan", "--items", "10", "--slices", "6"}), "--slices requires --window"));
+  CHECK(refused(run_seenby({"plan", "--items", "10", "--users-per-request", "256"}),
+                "--users-per-request: expected 1 to 255, got '256'"));
+  CHECK(refused(run_seenby({"plan"}), "plan: expected --items N or --from EVENTS, got neither"));
+}
+
+TEST_CASE("suffixes and durations mean what they say") {
+  CHECK(json_of({"plan", "--items", "2.5K"})["items"] == 2'500);
+  CHECK(json_of({"plan", "--items", "10", "--users", "3b"})["users"] == 3'000'000'000);
+  CHECK(json_of({"plan", "--items", "10", "--users", "3G"})["users"] == 3'000'000'000);
+  CHECK(json_of({"plan", "--items", "10", "--window", "12h"})["window_seconds"] == 43'200);
+  CHECK(json_of({"plan", "--items", "10", "--window", "2w"})["window_seconds"] == 1'209'600);
+  CHECK(json_of({"plan", "--items", "10", "--window", "15m"})["window_seconds"] == 900);
+}
