@@ -45,7 +45,7 @@ struct StorePolicy {
   /// The seed of every digest in this store; secret where outsiders choose the items.
   std::uint64_t seed = 0;
   /// Time for windows; the system's clock when empty.
-  Clock clock;
+  Clock clock{};
 };
 
 /// Whether a user's filter could be asked.
@@ -71,6 +71,15 @@ struct ItemBatch {
   [[nodiscard]] ItemBatch subspan(std::size_t offset, std::size_t count) const noexcept {
     return {items.subspan(offset, count), digests.subspan(offset, count)};
   }
+};
+
+/// One request's question, for stores that answer many in one go (`check_many`): the spans of `check`.
+template <class User, class Item>
+struct CheckRequest {
+  std::span<const User> users;
+  ItemBatch<Item> batch;
+  std::span<std::uint8_t> seen_by;
+  std::span<UserStatus> status;
 };
 
 /// What a record did.
@@ -133,6 +142,20 @@ concept FilterStoreFor =
 /// The concept for stores that read digests only, whatever the item's type.
 template <class Store>
 concept FilterStore = FilterStoreFor<Store, std::uint64_t>;
+
+/// A store that answers many requests in one call: one round trip, or the next request's memory fetched while this
+/// one is answered.
+template <class Store, class Item>
+concept BatchingStoreFor = requires(const Store& store,
+                                    std::span<const CheckRequest<typename Store::user_type, Item>> requests) {
+  store.check_many(requests);
+};
+
+/// A store on the far side of a network: one big question beats several small ones.
+template <class Store>
+concept RemoteStore = requires {
+  requires Store::is_remote;
+};
 
 /// A store that can be given a history to rebuild users from.
 template <class Store>

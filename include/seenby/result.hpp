@@ -88,9 +88,9 @@ class [[nodiscard]] Result {
   explicit operator bool() const noexcept { return has_value(); }
 
   /// The value. Throws BadResult when there is none.
-  [[nodiscard]] T& value() & { return require(), *std::get_if<0>(&state_); }
-  [[nodiscard]] const T& value() const& { return require(), *std::get_if<0>(&state_); }
-  [[nodiscard]] T&& value() && { return require(), std::move(*std::get_if<0>(&state_)); }
+  T& value() & { return require(), *std::get_if<0>(&state_); }
+  const T& value() const& { return require(), *std::get_if<0>(&state_); }
+  T&& value() && { return require(), std::move(*std::get_if<0>(&state_)); }
   template <class U>
   [[nodiscard]] T value_or(U&& fallback) const& {
     return has_value() ? **this : static_cast<T>(std::forward<U>(fallback));

@@ -49,6 +49,10 @@ void encode_header(const FilterHeader& header, std::span<const std::byte> bits,
   return decode_header(bytes, bytes.size());
 }
 
+/// How long the value is that begins with these bytes, header and bits, as its size field claims; 0 when they are too
+/// few to tell. Unchecked: for cutting values apart before decode_header judges each.
+[[nodiscard]] std::uint64_t claimed_value_bytes(std::span<const std::byte> bytes) noexcept;
+
 /// Whether a filter of this header can be asked with digests of this hash: kind and seed check agree.
 template <Hasher H>
 [[nodiscard]] Result<void> check_hash(const FilterHeader& header, const H& hash);
@@ -107,6 +111,12 @@ inline void encode_header(const FilterHeader& header, std::span<const std::byte>
   detail::store_le(at + 24, detail::fpr_code(header.target_fpr));
   detail::store_le(at + 26, header.seed_check);
   detail::store_le(at + 28, detail::header_checksum(into, header.covers_bits, bits));
+}
+
+inline std::uint64_t claimed_value_bytes(std::span<const std::byte> bytes) noexcept {
+  if (bytes.size() < header_bytes) return 0;
+  const auto layout = static_cast<LayoutKind>(std::to_integer<std::uint8_t>(bytes[1]) & 0x7fU);
+  return header_bytes + detail::load_le<std::uint32_t>(bytes.data() + 4) * detail::size_unit_bits(layout) / 8;
 }
 
 inline Result<FilterHeader> decode_header(std::span<const std::byte> bytes, std::uint64_t value_bytes) {
