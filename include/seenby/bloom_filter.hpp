@@ -122,10 +122,9 @@ class BloomFilter {
 
   /// Doubles m at once, without a history, by writing each bit twice. Loses nothing, but the rate stays that of the
   /// smaller filter, and inserts that follow see the old fill: a stop-gap until the next grow().
-  void unfold()
-    requires std::same_as<Layout, ClassicLayout>
-  {
-    const FilterShape doubled = checked({.layout = shape_.layout, .hash_count = shape_.hash_count, .bits = shape_.bits * 2});
+  void unfold() requires std::same_as<Layout, ClassicLayout> {
+    const FilterShape doubled =
+        checked({.layout = shape_.layout, .hash_count = shape_.hash_count, .bits = shape_.bits * 2});
     detail::AlignedBytes bits(doubled.bytes());
     Layout::unfold(bits_.data(), shape_, bits.data());
     bits_ = std::move(bits);
@@ -140,9 +139,7 @@ class BloomFilter {
   [[nodiscard]] bool may_contain(const Key& item) const noexcept {
     return may_contain(hash_(item));
   }
-  [[nodiscard]] bool may_contain(Digest digest) const noexcept {
-    return Layout::test(bits_.data(), shape_, digest);
-  }
+  [[nodiscard]] bool may_contain(Digest digest) const noexcept { return Layout::test(bits_.data(), shape_, digest); }
   /// out[i] = 1 when digest i may be contained, else 0. Throws std::invalid_argument when out is too short.
   void may_contain(std::span<const Digest> digests, std::span<std::uint8_t> out) const {
     view().may_contain(digests, out);
@@ -217,12 +214,13 @@ class BloomFilter {
   void count(bool changed) noexcept { items_ += changed ? 1 : 0; }
 
   [[nodiscard]] FilterHeader header() const noexcept {
-    return {.shape = shape_,
-            .hash = Hash::kind,
-            .covers_bits = true,
-            .items = static_cast<std::uint32_t>(std::min<std::uint64_t>(items_, std::numeric_limits<std::uint32_t>::max())),
-            .target_fpr = target_fpr_,
-            .seed_check = seed_check(hash_)};
+    return {
+        .shape = shape_,
+        .hash = Hash::kind,
+        .covers_bits = true,
+        .items = static_cast<std::uint32_t>(std::min<std::uint64_t>(items_, std::numeric_limits<std::uint32_t>::max())),
+        .target_fpr = target_fpr_,
+        .seed_check = seed_check(hash_)};
   }
 
   [[nodiscard]] Error mismatch(const BloomFilter& other) const {

@@ -65,9 +65,7 @@ class BloomFilterView {
   [[nodiscard]] bool may_contain(const Key& item) const noexcept {
     return may_contain(hash_(item));
   }
-  [[nodiscard]] bool may_contain(Digest digest) const noexcept {
-    return Layout::test(bits_.data(), shape_, digest);
-  }
+  [[nodiscard]] bool may_contain(Digest digest) const noexcept { return Layout::test(bits_.data(), shape_, digest); }
   /// out[i] = 1 when digest i may be contained, else 0. Throws std::invalid_argument when out is too short.
   void may_contain(std::span<const Digest> digests, std::span<std::uint8_t> out) const {
     if (out.size() < digests.size()) {

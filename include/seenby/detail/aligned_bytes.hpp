@@ -26,7 +26,7 @@ class AlignedBytes {
     if (size == 0) return;
     const std::size_t alignment = alignment_of(size);
     // Allocating whole alignment units lets the last page be huge as well.
-    data_ = static_cast<std::byte*>(::operator new(size, std::align_val_t{alignment}));
+    data_ = static_cast<std::byte*>(::operator new (size, std::align_val_t{alignment}));
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     if (size >= large) ::madvise(data_, size, MADV_HUGEPAGE);
 #endif
@@ -43,7 +43,7 @@ class AlignedBytes {
     return *this;
   }
   ~AlignedBytes() {
-    if (data_ != nullptr) ::operator delete(data_, std::align_val_t{alignment_of(size_)});
+    if (data_ != nullptr) ::operator delete (data_, std::align_val_t{alignment_of(size_)});
   }
 
   [[nodiscard]] std::byte* data() noexcept { return data_; }
