@@ -108,6 +108,7 @@ class Reply {
   [[nodiscard]] const std::string* string() const noexcept { return std::get_if<std::string>(&value_); }
   [[nodiscard]] std::string* string() noexcept { return std::get_if<std::string>(&value_); }
   [[nodiscard]] const Array* array() const noexcept { return std::get_if<Array>(&value_); }
+  [[nodiscard]] Array* array() noexcept { return std::get_if<Array>(&value_); }
   [[nodiscard]] const Error* error() const noexcept { return std::get_if<Error>(&value_); }
   [[nodiscard]] bool is_status(std::string_view text) const noexcept {
     return string() != nullptr && *string() == text;
