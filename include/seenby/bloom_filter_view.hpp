@@ -55,7 +55,7 @@ class BloomFilterView {
     if (header.shape.layout != Layout::kind) {
       std::string message = "expected a filter of layout ";
       message.append(to_string(Layout::kind)).append(", got ").append(to_string(header.shape.layout));
-      return detail::header_error(ErrorCode::parameter_mismatch, std::move(message));
+      return detail::header_error(ErrorCode::parameter_mismatch, message);
     }
     return check_hash(header, hash);
   }

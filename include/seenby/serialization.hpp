@@ -9,6 +9,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "seenby/detail/bits.hpp"
@@ -87,7 +88,7 @@ inline constexpr double fpr_code_scale = 1024;
   return static_cast<std::uint16_t>(std::min(65535.0, std::max(1.0, code)));
 }
 
-[[nodiscard]] inline Error header_error(ErrorCode code, std::string message) {
+[[nodiscard]] inline Error header_error(ErrorCode code, std::string_view message) {
   return {code, std::string("seenby: ").append(message)};
 }
 
@@ -175,7 +176,7 @@ inline Result<FilterHeader> decode_header(std::span<const std::byte> bytes, std:
     message.append(std::to_string(header_bytes + header.shape.bytes())).append(" bytes (32 of header and ");
     message.append(std::to_string(header.shape.bytes())).append(" of bits), got ").append(std::to_string(value_bytes));
     return header_error(value_bytes < header_bytes + header.shape.bytes() ? ErrorCode::truncated : ErrorCode::corrupt,
-                        std::move(message));
+                        message);
   }
   if (header.covers_bits && bytes.size() != value_bytes) {
     return header_error(ErrorCode::invalid_argument, "expected the whole value, since its checksum covers the bits");

@@ -109,7 +109,8 @@ struct SplitBlockLayout {
       }
       sum += product;
     }
-    return sum / static_cast<double>(shape.bits / split_block_bits);
+    const std::uint64_t blocks = shape.bits / split_block_bits;
+    return sum / static_cast<double>(blocks);
   }
 };
 
