@@ -73,7 +73,7 @@ class BloomFilter {
   void insert(Digest digest) noexcept { count(Layout::insert(bits_.data(), shape_, digest)); }
   /// Adds digests in one go.
   void insert(std::span<const Digest> digests) noexcept {
-    for (const Digest digest : digests) insert(digest);
+    items_ += Layout::insert_batch(bits_.data(), shape_, digests);
   }
 
   /// Adds an item; true when it was certainly new, false when it may have been there.

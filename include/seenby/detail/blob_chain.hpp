@@ -143,10 +143,7 @@ class BlobChain {
   }
 
   static std::size_t insert(Added& added, std::size_t at, const FilterHeader& header, std::span<const Digest> digests) {
-    std::size_t changed = 0;
-    std::byte* bits = added.blob.data() + at + header_bytes;
-    for (const Digest digest : digests) changed += SplitBlockLayout::insert(bits, header.shape, digest) ? 1U : 0U;
-    return changed;
+    return SplitBlockLayout::insert_batch(added.blob.data() + at + header_bytes, header.shape, digests);
   }
 
   static void finish(std::vector<std::byte>& blob, std::size_t at, FilterHeader header, std::uint64_t more) {

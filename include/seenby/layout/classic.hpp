@@ -81,6 +81,13 @@ struct ClassicLayout {
     return changed;
   }
 
+  /// Sets the bits of many; returns how many items set a bit that was clear.
+  static std::size_t insert_batch(std::byte* bits, const FilterShape& shape, std::span<const Digest> digests) noexcept {
+    std::size_t changed = 0;
+    for (const Digest digest : digests) changed += insert(bits, shape, digest) ? 1U : 0U;
+    return changed;
+  }
+
   /// Whether all the item's bits are set; stops at the first that is not.
   [[nodiscard]] static bool test(const std::byte* bits, const FilterShape& shape, Digest digest) noexcept {
     detail::ClassicPositions positions(digest, shape.bits);

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // SplitBlockLayout: one cache line a test; Apache Parquet's split-block Bloom filter, byte for byte.
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -12,26 +11,27 @@
 #include <string>
 
 #include "seenby/detail/bits.hpp"
+#include "seenby/detail/kernels.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/sizing.hpp"
 
 SEENBY_DETAIL_BEGIN
 
-inline constexpr std::size_t block_bytes = 32;
+inline constexpr std::size_t block_bytes = split_block_bytes;
 inline constexpr std::size_t block_words = 8;
-
-/// The eight odd salts of the Parquet specification (BloomFilter.md).
-inline constexpr std::array<std::uint32_t, block_words> block_salts{0x47b6137bU, 0x44974d91U, 0x8824ad5bU, 0xa2b7289dU,
-                                                                    0x705495c7U, 0x2df1424bU, 0x9efc4947U, 0x5c6bfb31U};
 
 /// Which block: the high half of the digest, scaled to the number of blocks.
 [[nodiscard]] constexpr std::uint64_t block_index(Digest digest, std::uint64_t block_count) noexcept {
-  return ((digest.value >> 32) * block_count) >> 32;
+  return split_block_offset(digest, static_cast<std::uint32_t>(block_count)) / block_bytes;
 }
 
 /// The bit of one word of the block: the low half of the digest times the word's salt, its top five bits.
 [[nodiscard]] constexpr std::uint32_t block_mask_word(Digest digest, std::size_t word) noexcept {
-  return 1U << ((static_cast<std::uint32_t>(digest.value) * block_salts[word]) >> 27);
+  return split_block_bit(digest, word);
+}
+
+[[nodiscard]] inline SplitBlockRef blocks_of(const std::byte* bits, const FilterShape& shape) noexcept {
+  return {bits, static_cast<std::uint32_t>(shape.bits / split_block_bits)};
 }
 
 SEENBY_DETAIL_END
@@ -62,31 +62,23 @@ struct SplitBlockLayout {
 
   /// Sets the item's eight bits; true when one of them was clear. O(1), one cache line.
   static bool insert(std::byte* bits, const FilterShape& shape, Digest digest) noexcept {
-    std::byte* block = bits + detail::block_index(digest, shape.bits / split_block_bits) * detail::block_bytes;
-    std::uint32_t missing = 0;
-    for (std::size_t word = 0; word < detail::block_words; ++word) {
-      const std::uint32_t mask = detail::block_mask_word(digest, word);
-      const auto old = detail::load_le<std::uint32_t>(block + 4 * word);
-      missing |= mask & ~old;
-      detail::store_le(block + 4 * word, old | mask);
-    }
-    return missing != 0;
+    return detail::split_block_insert(bits, detail::blocks_of(bits, shape).block_count, digest);
+  }
+  /// Sets the bits of many; returns how many items set a bit that was clear.
+  static std::size_t insert_batch(std::byte* bits, const FilterShape& shape, std::span<const Digest> digests) noexcept {
+    return detail::insert(bits, detail::blocks_of(bits, shape).block_count, digests.data(), digests.size());
   }
 
   /// Whether all the item's bits are set. Reads the whole block, without a branch.
   [[nodiscard]] static bool test(const std::byte* bits, const FilterShape& shape, Digest digest) noexcept {
-    const std::byte* block = bits + detail::block_index(digest, shape.bits / split_block_bits) * detail::block_bytes;
-    std::uint32_t missing = 0;
-    for (std::size_t word = 0; word < detail::block_words; ++word) {
-      missing |= detail::block_mask_word(digest, word) & ~detail::load_le<std::uint32_t>(block + 4 * word);
-    }
-    return missing == 0;
+    return detail::split_block_test(detail::blocks_of(bits, shape), digest);
   }
 
-  /// out[i] = 1 when digest i may be contained, else 0. `out` has room for digests.size().
+  /// out[i] = 1 when digest i may be contained, else 0, by the kernel chosen for this machine. `out` has room for
+  /// digests.size().
   static void test_batch(const std::byte* bits, const FilterShape& shape, std::span<const Digest> digests,
                          std::uint8_t* out) noexcept {
-    for (std::size_t i = 0; i < digests.size(); ++i) out[i] = test(bits, shape, digests[i]) ? 1 : 0;
+    detail::check(detail::blocks_of(bits, shape), digests.data(), digests.size(), out);
   }
 
   /// How many distinct items the bits hold: the sum over the blocks of ln(zeros / 256) / ln(31 / 32). A formula over
