@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 #include <string_view>
 
 #include "seenby/detail/kernels_avx2.hpp"
 #include "seenby/detail/kernels_avx512.hpp"
 #include "seenby/detail/kernels_scalar.hpp"
+#include "seenby/detail/kernels_sse2.hpp"
 
 SEENBY_DETAIL_BEGIN
 
@@ -39,6 +41,8 @@ struct Kernel {
     {"scalar", []() noexcept { return true; }, scalar::check<false>, scalar::check<true>, scalar::check_pair<false>,
      scalar::check_pair<true>, scalar::insert, scalar::compact_at_most},
 #if defined(SEENBY_X86_KERNELS)
+    {"sse2", []() noexcept { return true; }, sse2::check<false>, sse2::check<true>, sse2::check_pair<false>,
+     sse2::check_pair<true>, sse2::insert, scalar::compact_at_most},
     {"avx2", cpu_has_avx2, avx2::check<false>, avx2::check<true>, avx2::check_pair<false>, avx2::check_pair<true>,
      avx2::insert, avx2::compact_at_most},
     {"avx512", cpu_has_avx512, avx512::check<false>, avx512::check<true>, avx512::check_pair<false>,
@@ -85,8 +89,12 @@ SEENBY_DETAIL_BEGIN
 
 /// The kernel that serves: one load and an indexed address on every call but the first.
 [[nodiscard]] inline const Kernel& kernel() noexcept {
+#if defined(SEENBY_X86_KERNELS)
   const std::size_t choice = chosen_kernel.load(std::memory_order_relaxed);
   return compiled_kernels()[choice != no_kernel ? choice : choose_kernel()];
+#else
+  return compiled_kernels().front();
+#endif
 }
 
 /// seen[i] = 1 when the filter may contain digest i, else 0.
@@ -135,6 +143,26 @@ inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, 
 /// Writes the indices of zeros.
 inline std::size_t compact_unseen(const std::uint8_t* seen, std::size_t count, std::uint32_t* out) noexcept {
   return kernel().compact_at_most(seen, count, 0, out);
+}
+
+/// Whether one digest may be contained. Inlines to the best that the translation unit is built for: 0.4 ns with AVX2,
+/// 1.4 with SSE2, which a call through the table would not improve.
+[[nodiscard]] inline bool test(SplitBlockRef filter, Digest digest) noexcept {
+#if !defined(SEENBY_X86_KERNELS)
+  return split_block_test(filter, digest);
+#elif defined(__AVX2__)
+  return avx2::test(filter, digest);
+#else
+  return sse2::test(filter, digest);
+#endif
+}
+/// Inserts one digest; true when one of its bits was clear.
+inline bool insert(std::byte* blocks, std::uint32_t block_count, Digest digest) noexcept {
+#if defined(SEENBY_X86_KERNELS)
+  return sse2::insert(blocks, block_count, digest);
+#else
+  return split_block_insert(blocks, block_count, digest);
+#endif
 }
 
 /// Asks for a filter's first lines before the first check needs them. Larger filters are left to the kernel: past a

@@ -46,6 +46,10 @@ SEENBY_AVX2_INLINE std::uint8_t covers(__m256i block, __m256i mask) noexcept {
   return static_cast<std::uint8_t>(_mm256_testc_si256(block, mask));
 }
 
+SEENBY_AVX2_INLINE bool test(SplitBlockRef filter, const Digest& digest) noexcept {
+  return covers(load_block(filter, digest), mask_of(digest, constants())) != 0;
+}
+
 template <bool Add>
 SEENBY_AVX2_INLINE void check_one(SplitBlockRef filter, const Digest& digest, const Constants& with,
                                   std::uint8_t& seen) noexcept {

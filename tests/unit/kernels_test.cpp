@@ -161,6 +161,24 @@ TEST_CASE("every kernel inserts as the scalar kernel does and counts what change
   }
 }
 
+TEST_CASE("a single test and a single insert are the scalar kernel's", "[kernels]") {
+  const std::uint32_t seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const auto digests = random_digests(20'000, random);
+  Filter expected(97, 0, random);
+  Filter actual = expected;
+  for (const Digest digest : digests) {
+    CAPTURE(digest.value);
+    const bool contained = seenby::detail::split_block_test(expected.ref(), digest);
+    REQUIRE(seenby::detail::test(actual.ref(), digest) == contained);
+    if (digest.value % 16 != 0) continue;
+    REQUIRE(seenby::detail::insert(actual.blocks(), 97, digest) ==
+            seenby::detail::split_block_insert(expected.blocks(), 97, digest));
+    REQUIRE(std::memcmp(actual.blocks(), expected.blocks(), 97 * std::size_t{32}) == 0);
+  }
+}
+
 TEST_CASE("every kernel finds what it inserted", "[kernels]") {
   const std::uint32_t seed = std::random_device{}();
   CAPTURE(seed);
