@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Counts what operator new gives each thread, for tests that say what is allocated.
+
+#include "support/allocations.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace {
+
+thread_local seenby::test::Allocations allocations;
+
+void* counted(std::size_t size, std::size_t alignment) {
+  ++allocations.count;
+  allocations.bytes += size;
+  // aligned_alloc wants whole multiples of the alignment.
+  const std::size_t whole = (size + alignment - 1) / alignment * alignment;
+  void* memory =
+      alignment <= alignof(std::max_align_t) ? std::malloc(size == 0 ? 1 : size) : std::aligned_alloc(alignment, whole);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+seenby::test::Allocations seenby::test::allocations_so_far() noexcept { return allocations; }
+
+// The other forms of new and delete end in these.
+void* operator new(std::size_t size) { return counted(size, 1); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace {
+
+TEST_CASE("the counter sees every allocation and its size", "[support]") {
+  const auto made = seenby::test::allocations_of([] {
+    const std::vector<char> bytes(1000);
+    const auto number = std::make_unique<int>(7);
+    CHECK(bytes.size() + static_cast<std::size_t>(*number) == 1007);
+  });
+  CHECK(made.count >= 2);
+  CHECK(made.bytes >= 1004);
+  CHECK(seenby::test::allocations_of([] {}).count == 0);
+}
+
+}  // namespace
