@@ -45,7 +45,8 @@ namespace sizing {
 /// The textbook p = (1 - e^(-kn/m))^k. Throws std::invalid_argument.
 [[nodiscard]] double textbook_fpr(std::uint64_t items, std::uint64_t bits, std::uint32_t hash_count);
 
-/// The expected false-positive rate of a filter of this shape after `items` distinct inserts. O(k^2) or O(sqrt(n)).
+/// The expected false-positive rate of a filter of this shape after `items` distinct inserts. O(k^2) at the rates that
+/// filters are made for, O(k m) far below them; O(sqrt(n / blocks)) in a split block.
 [[nodiscard]] double expected_fpr(const FilterShape& shape, std::uint64_t items);
 /// The smallest shape of a layout whose expected rate at `items` is at most `fpr`. Throws std::invalid_argument for
 /// items 0, fpr outside (0, 1), or a filter over max_filter_bits.
@@ -101,10 +102,11 @@ inline FilterShape shape_for(LayoutKind layout, std::uint64_t items, double fpr)
     return expected_fpr({.layout = layout, .hash_count = shape.hash_count, .bits = units * unit}, items);
   };
   // The rate falls as bits grow: double until it is met, then halve the interval.
-  std::uint64_t high = std::max<std::uint64_t>(1, ideal / unit);
+  const std::uint64_t most = max_filter_bits / unit;
+  std::uint64_t high = std::clamp<std::uint64_t>(ideal / unit, 1, most);
   while (rate_at(high) > fpr) {
-    if (high * unit >= max_filter_bits) detail::throw_too_large(items, fpr);
-    high *= 2;
+    if (high == most) detail::throw_too_large(items, fpr);
+    high = std::min(high * 2, most);
   }
   std::uint64_t low = 0;
   while (high - low > 1) {
@@ -112,7 +114,6 @@ inline FilterShape shape_for(LayoutKind layout, std::uint64_t items, double fpr)
     (rate_at(middle) > fpr ? low : high) = middle;
   }
   shape.bits = high * unit;
-  if (shape.bits > max_filter_bits) detail::throw_too_large(items, fpr);
   return shape;
 }
 
