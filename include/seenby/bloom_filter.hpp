@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <ranges>
 #include <span>
 #include <stdexcept>
@@ -59,9 +58,10 @@ class BloomFilter {
 
   /// A filter of a shape of your own choice (Layout::shape_of(bits, k)); target_fpr only decides its capacity().
   explicit BloomFilter(const FilterShape& shape, double target_fpr = 0.01, Hash hash = {})
-      : shape_(checked(shape)), target_fpr_(target_fpr), hash_(std::move(hash)), bits_(shape.bytes()) {
-    detail::require_rate(target_fpr, "target_fpr");
-  }
+      : shape_(detail::checked_shape<Layout>(shape)),
+        target_fpr_(checked_rate(target_fpr)),
+        hash_(std::move(hash)),
+        bits_(shape.bytes()) {}
 
   // Modify
 
@@ -123,8 +123,8 @@ class BloomFilter {
   /// Doubles m at once, without a history, by writing each bit twice. Loses nothing, but the rate stays that of the
   /// smaller filter, and inserts that follow see the old fill: a stop-gap until the next grow().
   void unfold() requires std::same_as<Layout, ClassicLayout> {
-    const FilterShape doubled =
-        checked({.layout = shape_.layout, .hash_count = shape_.hash_count, .bits = shape_.bits * 2});
+    const FilterShape doubled = detail::checked_shape<Layout>(
+        {.layout = shape_.layout, .hash_count = shape_.hash_count, .bits = shape_.bits * 2});
     detail::AlignedBytes bits(doubled.bytes());
     Layout::unfold(bits_.data(), shape_, bits.data());
     bits_ = std::move(bits);
@@ -201,14 +201,9 @@ class BloomFilter {
   }
 
  private:
-  [[nodiscard]] static const FilterShape& checked(const FilterShape& shape) {
-    // shape_of refuses whatever cannot be; a shape that it would change was not made by it.
-    if (shape.layout != Layout::kind || Layout::shape_of(shape.bits, shape.hash_count) != shape) {
-      std::string message = "seenby: expected a shape made by the layout's shape_of or shape_for, got ";
-      message.append(std::to_string(shape.bits)).append(" bits of layout ").append(to_string(shape.layout));
-      throw std::invalid_argument(message);
-    }
-    return shape;
+  [[nodiscard]] static double checked_rate(double target_fpr) {
+    detail::require_rate(target_fpr, "target_fpr");
+    return target_fpr;
   }
 
   void count(bool changed) noexcept { items_ += changed ? 1 : 0; }

@@ -17,6 +17,21 @@
 #include "seenby/result.hpp"
 #include "seenby/serialization.hpp"
 
+SEENBY_DETAIL_BEGIN
+
+/// The shape itself when the layout could have made it; shape_of refuses whatever cannot be, and what it would change
+/// was not made by it. Throws std::invalid_argument.
+template <class Layout>
+[[nodiscard]] FilterShape checked_shape(const FilterShape& shape) {
+  if (shape.layout == Layout::kind && Layout::shape_of(shape.bits, shape.hash_count) == shape) return shape;
+  std::string message = "seenby: expected a shape of layout ";
+  message.append(to_string(Layout::kind)).append(" as its shape_of or shape_for makes it, got ");
+  message.append(std::to_string(shape.bits)).append(" bits of layout ").append(to_string(shape.layout));
+  throw std::invalid_argument(message);
+}
+
+SEENBY_DETAIL_END
+
 namespace seenby {
 
 /// What may be looked up in a filter of Item: for strings anything convertible to std::string_view, for integers any
@@ -32,13 +47,13 @@ class BloomFilterView {
  public:
   using item_type = Item;
 
-  /// Over bare bits. Throws std::invalid_argument when there are not shape.bytes() of them.
+  /// Over bare bits. Throws std::invalid_argument when the shape is none of Layout's or there are not shape.bytes() of
+  /// them.
   BloomFilterView(const FilterShape& shape, std::span<const std::byte> bits, Hash hash = {})
-      : shape_(shape), bits_(bits), hash_(std::move(hash)) {
-    if (shape.layout == Layout::kind && bits.size() == shape.bytes()) return;
+      : shape_(detail::checked_shape<Layout>(shape)), bits_(bits), hash_(std::move(hash)) {
+    if (bits.size() == shape.bytes()) return;
     std::string message = "seenby: expected ";
-    message.append(std::to_string(shape.bytes())).append(" bytes of layout ").append(to_string(Layout::kind));
-    message.append(", got ").append(std::to_string(bits.size())).append(" of layout ").append(to_string(shape.layout));
+    message.append(std::to_string(shape.bytes())).append(" bytes of bits, got ").append(std::to_string(bits.size()));
     throw std::invalid_argument(message);
   }
 

@@ -37,9 +37,10 @@ concept StringItem = std::convertible_to<const T&, std::string_view>;
 template <class T>
 concept BytesItem = !StringItem<T> && std::convertible_to<const T&, std::span<const std::byte>>;
 /// An item that is a number. Every width hashes as its 64-bit two's complement value in little-endian bytes, so 42 has
-/// one digest as int, long or uint64_t.
+/// one digest as int, long or uint64_t. Wider ones (__int128) would lose their high half: hash their bytes instead.
 template <class T>
-concept IntegerItem = std::integral<std::remove_cvref_t<T>> || std::is_enum_v<std::remove_cvref_t<T>>;
+concept IntegerItem = (std::integral<std::remove_cvref_t<T>> ||
+                       std::is_enum_v<std::remove_cvref_t<T>>)&&sizeof(std::remove_cvref_t<T>) <= sizeof(std::uint64_t);
 
 /// Anything the library hashes. For your own types give the bytes, a string or an integer that identifies them.
 template <class T>
