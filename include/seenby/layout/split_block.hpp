@@ -62,7 +62,7 @@ struct SplitBlockLayout {
 
   /// Sets the item's eight bits; true when one of them was clear. O(1), one cache line.
   static bool insert(std::byte* bits, const FilterShape& shape, Digest digest) noexcept {
-    return detail::split_block_insert(bits, detail::blocks_of(bits, shape).block_count, digest);
+    return detail::insert(bits, detail::blocks_of(bits, shape).block_count, digest);
   }
   /// Sets the bits of many; returns how many items set a bit that was clear.
   static std::size_t insert_batch(std::byte* bits, const FilterShape& shape, std::span<const Digest> digests) noexcept {
@@ -71,7 +71,7 @@ struct SplitBlockLayout {
 
   /// Whether all the item's bits are set. Reads the whole block, without a branch.
   [[nodiscard]] static bool test(const std::byte* bits, const FilterShape& shape, Digest digest) noexcept {
-    return detail::split_block_test(detail::blocks_of(bits, shape), digest);
+    return detail::test(detail::blocks_of(bits, shape), digest);
   }
 
   /// out[i] = 1 when digest i may be contained, else 0, by the kernel chosen for this machine. `out` has room for
