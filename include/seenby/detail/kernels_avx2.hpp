@@ -66,8 +66,23 @@ SEENBY_AVX2_INLINE void check_pair_one(SplitBlockRef first, SplitBlockRef second
   seen = Add ? static_cast<std::uint8_t>(seen + hits) : hits;
 }
 
+/// For a filter that outgrows the cache: asks for blocks well before they are tested.
+template <bool Add>
+SEENBY_AVX2 void check_large(SplitBlockRef filter, const Digest* digests, std::size_t count,
+                             std::uint8_t* seen) noexcept {
+  const Constants with = constants();
+  for (std::size_t i = 0; i < count && i < prefetch_distance; ++i) __builtin_prefetch(block_of(filter, digests[i]));
+  std::size_t i = 0;
+  for (; i + prefetch_distance < count; ++i) {
+    __builtin_prefetch(block_of(filter, digests[i + prefetch_distance]));
+    check_one<Add>(filter, digests[i], with, seen[i]);
+  }
+  for (; i < count; ++i) check_one<Add>(filter, digests[i], with, seen[i]);
+}
+
 template <bool Add>
 SEENBY_AVX2 void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
+  if (filter.block_count >= large_filter_blocks) return check_large<Add>(filter, digests, count, seen);
   const Constants with = constants();
   std::size_t i = 0;
   for (; i + 4 <= count; i += 4) {

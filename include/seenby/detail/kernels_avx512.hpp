@@ -24,8 +24,6 @@ namespace avx512 {
 
 /// Eight candidates are one round: their digests fill one register.
 inline constexpr std::size_t round_size = 8;
-/// How many candidates ahead a large filter's blocks are asked for.
-inline constexpr std::size_t prefetch_distance = 32;
 
 SEENBY_AVX512_INLINE __m256i load_half(const void* from) noexcept {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
@@ -106,8 +104,26 @@ SEENBY_AVX512_INLINE void check_all(const SplitBlockRef (&filters)[Filters], con
   if (i < count) check_tail<Add>(filters, digests + i, count - i, seen + i, salt);
 }
 
+/// For a filter that outgrows the cache: asks for blocks well before they are tested.
+template <bool Add>
+SEENBY_AVX512 void check_large(SplitBlockRef filter, const Digest* digests, std::size_t count,
+                               std::uint8_t* seen) noexcept {
+  const SplitBlockRef filters[1] = {filter};
+  for (std::size_t i = 0; i < count && i < prefetch_distance; ++i) __builtin_prefetch(block_of(filter, digests[i]));
+  std::size_t i = 0;
+  for (; i + prefetch_distance + round_size <= count; i += round_size) {
+#pragma GCC unroll 8
+    for (std::size_t j = i + prefetch_distance; j < i + prefetch_distance + round_size; ++j) {
+      __builtin_prefetch(block_of(filter, digests[j]));
+    }
+    check_all<Add>(filters, digests + i, round_size, seen + i);
+  }
+  check_all<Add>(filters, digests + i, count - i, seen + i);
+}
+
 template <bool Add>
 SEENBY_AVX512 void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
+  if (filter.block_count >= large_filter_blocks) return check_large<Add>(filter, digests, count, seen);
   const SplitBlockRef filters[1] = {filter};
   check_all<Add>(filters, digests, count, seen);
 }
@@ -117,29 +133,6 @@ SEENBY_AVX512 void check_pair(SplitBlockRef first, SplitBlockRef second, const D
                               std::uint8_t* seen) noexcept {
   const SplitBlockRef filters[2] = {first, second};
   check_all<Add>(filters, digests, count, seen);
-}
-
-/// `check` for a filter that outgrows the cache: blocks are asked for a few rounds before they are tested.
-template <bool Add>
-SEENBY_AVX512 void check_large(SplitBlockRef filter, const Digest* digests, std::size_t count,
-                               std::uint8_t* seen) noexcept {
-  const SplitBlockRef filters[1] = {filter};
-  const __m512i salt = salts();
-  for (std::size_t i = 0; i < count && i < prefetch_distance; ++i) {
-    _mm_prefetch(reinterpret_cast<const char*>(block_of(filter, digests[i])), _MM_HINT_T0);
-  }
-  std::size_t i = 0;
-  for (; i + prefetch_distance + round_size <= count; i += round_size) {
-#pragma GCC unroll 8
-    for (std::size_t j = 0; j < round_size; ++j) {
-      const std::byte* ahead = block_of(filter, digests[i + prefetch_distance + j]);
-      _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T0);
-    }
-    const __m128i hits = count_round(filters, digests + i, _mm512_loadu_si512(digests + i), salt);
-    auto* out = reinterpret_cast<__m128i*>(seen + i);
-    _mm_storel_epi64(out, Add ? _mm_add_epi8(_mm_loadl_epi64(out), hits) : hits);
-  }
-  check_all<Add>(filters, digests + i, count - i, seen + i);
 }
 
 /// Sixteen answers a step: the indices that stay are compressed in a register and stored whole, since a compressing
