@@ -19,6 +19,8 @@
 #include "seenby/candidate_pool.hpp"
 #include "seenby/detail/exact_side.hpp"
 #include "seenby/detail/selection_builder.hpp"
+#include "seenby/detail/shadow.hpp"
+#include "seenby/detail/sizing_math.hpp"
 #include "seenby/detail/thread_counters.hpp"
 #include "seenby/detail/user_key.hpp"
 #include "seenby/filter_store.hpp"
@@ -43,11 +45,16 @@ struct SeenCounters {
   std::uint64_t removed = 0;     ///< candidates that the filters, or what a request knew, took off the page
   std::uint64_t duplicates = 0;  ///< in-page repeats
   std::uint64_t underfilled_pages = 0;
-  std::uint64_t unknown_users = 0;     ///< users of requests whose filter could not be asked
-  std::uint64_t lookups = 0;           ///< history look-ups by Verify
-  std::uint64_t verified = 0;          ///< false positives won back by them
-  std::uint64_t write_failures = 0;    ///< records that the history or the store refused
-  std::uint64_t over_user_budget = 0;  ///< requests of more users than the policy's users_per_request
+  std::uint64_t unknown_users = 0;           ///< users of requests whose filter could not be asked
+  std::uint64_t lookups = 0;                 ///< history look-ups by Verify
+  std::uint64_t verified = 0;                ///< false positives won back by them
+  std::uint64_t write_failures = 0;          ///< records that the history or the store refused
+  std::uint64_t over_user_budget = 0;        ///< requests of more users than the policy's users_per_request
+  std::uint64_t shadow_requests = 0;         ///< requests that the exact referee judged (see SeenFilter::shadow)
+  std::uint64_t shadow_fresh = 0;            ///< candidates in them that the judged users had not seen
+  std::uint64_t shadow_wrong_hides = 0;      ///< of those, hidden by a filter: over shadow_fresh, the wrong-hide rate
+  std::uint64_t shadow_false_negatives = 0;  ///< seen candidates that a filter called unseen; must stay 0
+  std::uint64_t shadow_underfilled = 0;      ///< pages that exact sets would have filled and the filters did not
   StoreCounters store;
 };
 
@@ -78,6 +85,15 @@ class SeenFilter {
                                                                    history_(&history),
                                                                    exact_(std::make_unique<Exact>()) {
     if constexpr (ReplayableStore<Store>) store_.set_replay(replay_of(history, hasher_type(store_.hasher())));
+  }
+
+  /// Puts an exact referee beside the filters of a share of the users, in (0, 1], from their next record on; the
+  /// shadow_ counters then say what the filters really do. Costs the sampled users' items in exact sets and, for
+  /// requests they are in, one more check. For set-up, before other threads use the filter. Throws
+  /// std::invalid_argument.
+  void shadow(double share) {
+    if (share != 1) detail::require_rate(share, "shadow share");
+    exact_->shadow = std::make_unique<detail::Shadow>(share);
   }
 
   // Record
@@ -137,6 +153,7 @@ class SeenFilter {
   Result<bool> forget(const user_type& user) {
     const auto key = detail::user_key(user);
     bool any = exact_->hides.forget(key);
+    if (exact_->shadow) exact_->shadow->forget(key);
     any = exact_->in_flight.forget(key) || any;
     if constexpr (has_history) {
       auto rows = history_->forget(user);
@@ -163,6 +180,10 @@ class SeenFilter {
       }
     }
     if (auto done = store_.merge_users(from, into); !done) return done;
+    if (exact_->shadow) {
+      exact_->shadow->forget(detail::user_key(from));
+      exact_->shadow->forget(detail::user_key(into));
+    }
     exact_->hides.merge(detail::user_key(from), detail::user_key(into));
     exact_->in_flight.merge(detail::user_key(from), detail::user_key(into));
     if constexpr (has_history) {
@@ -197,7 +218,7 @@ class SeenFilter {
     require_same_hash(pool);
     SelectionBuilder<SeenFilter, Item, hasher_type> builder(*this, pool, users, options, page);
     builder.run();
-    count(page, users.size());
+    finish(pool, users, page);
   }
 
   /// One request of many.
@@ -234,7 +255,7 @@ class SeenFilter {
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
       if (builders[i].absorb(0, questions[i].batch.size())) builders[i].relax();
-      count(pages[i], requests[i].users.size());
+      finish(*requests[i].pool, requests[i].users, pages[i]);
     }
   }
 
@@ -261,17 +282,26 @@ class SeenFilter {
   [[nodiscard]] History& history() const noexcept requires has_history { return *history_; }
   [[nodiscard]] SeenCounters counters() const {
     const auto sum = [this](Counter counter) { return counters_.sum(counter); };
-    return {.requests = sum(requests_counter),
-            .candidates_checked = sum(checked_counter),
-            .removed = sum(removed_counter),
-            .duplicates = sum(duplicates_counter),
-            .underfilled_pages = sum(underfilled_counter),
-            .unknown_users = sum(unknown_counter),
-            .lookups = sum(lookups_counter),
-            .verified = sum(verified_counter),
-            .write_failures = sum(write_failures_counter),
-            .over_user_budget = sum(over_user_budget_counter),
-            .store = store_.counters()};
+    SeenCounters all{.requests = sum(requests_counter),
+                     .candidates_checked = sum(checked_counter),
+                     .removed = sum(removed_counter),
+                     .duplicates = sum(duplicates_counter),
+                     .underfilled_pages = sum(underfilled_counter),
+                     .unknown_users = sum(unknown_counter),
+                     .lookups = sum(lookups_counter),
+                     .verified = sum(verified_counter),
+                     .write_failures = sum(write_failures_counter),
+                     .over_user_budget = sum(over_user_budget_counter),
+                     .store = store_.counters()};
+    if (exact_->shadow) {
+      const auto& counts = exact_->shadow->counts();
+      all.shadow_requests = counts.requests.load(std::memory_order_relaxed);
+      all.shadow_fresh = counts.fresh.load(std::memory_order_relaxed);
+      all.shadow_wrong_hides = counts.wrong_hides.load(std::memory_order_relaxed);
+      all.shadow_false_negatives = counts.false_negatives.load(std::memory_order_relaxed);
+      all.shadow_underfilled = counts.underfilled.load(std::memory_order_relaxed);
+    }
+    return all;
   }
 
  private:
@@ -281,6 +311,7 @@ class SeenFilter {
   struct Exact {
     detail::InFlight in_flight;
     detail::Hides hides;
+    std::unique_ptr<detail::Shadow> shadow;
   };
   enum Counter : std::size_t {
     requests_counter,
@@ -314,12 +345,39 @@ class SeenFilter {
     };
     if constexpr (has_history) {
       static_assert(std::same_as<Item, typename History::item_type>, "record items of the history's item_type");
+    }
+    if (exact_->shadow) begin_shadow(user, digests);
+    if constexpr (has_history) {
       if (auto done = history_->append(user, items, now()); !done) return failed(std::move(done).error());
     }
     auto outcome = store_.record(user, ItemBatch<Item>{items, digests});
     if (!outcome) return failed(std::move(outcome).error());
+    if (exact_->shadow) exact_->shadow->end_write(detail::user_key(user), digests, now());
     if (!exact_->in_flight.empty()) exact_->in_flight.settle(detail::user_key(user), digests, now());
     return outcome;
+  }
+
+  void begin_shadow(const user_type& user, std::span<const Digest> digests) {
+    const auto key = detail::user_key(user);
+    detail::shadow_meet(*exact_->shadow, store_, user, key, [&](std::vector<SeenDigest>& past) {
+      if constexpr (has_history) {
+        auto account = replay_of(*history_, hasher_type(store_.hasher()))(user);
+        if (account) past = *std::move(account);
+        return account.has_value();
+      } else {
+        return false;
+      }
+    });
+    exact_->shadow->begin_write(key, digests, now());
+  }
+
+  template <class Item>
+  void finish(const CandidatePool<Item, hasher_type>& pool, std::span<const user_type> users,
+              const Selection& page) const {
+    count(page, users.size());
+    if (exact_->shadow) {
+      detail::shadow_request(*exact_->shadow, store_, users, pool.distinct(), now(), page.limit_, page.underfilled());
+    }
   }
 
   /// Sorted digests that no page of these users may show.

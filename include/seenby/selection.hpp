@@ -124,6 +124,10 @@ class Selection {
   [[nodiscard]] std::size_t checked() const noexcept { return checked_; }
   /// Of those, how many the filters (or what the request knew) took off the page.
   [[nodiscard]] std::size_t removed() const noexcept { return removed_; }
+  /// The share of checked candidates taken off the page: what over_fetch asks for.
+  [[nodiscard]] double hide_rate() const noexcept {
+    return checked_ == 0 ? 0 : static_cast<double>(removed_) / static_cast<double>(checked_);
+  }
   /// Candidates that repeated an earlier one.
   [[nodiscard]] std::size_t duplicates() const noexcept { return duplicates_; }
   /// History look-ups that `Verify` made.

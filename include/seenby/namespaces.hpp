@@ -1,0 +1,57 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Namespace: one user's quiz history must not hide feed items, and one tenant's user is not another's.
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "seenby/hash.hpp"
+
+namespace seenby {
+
+/// A surface, a tenant, a resource type: everything recorded under one is invisible to the others.
+///
+///     const seenby::Namespace quiz{"quiz"}, feed{"feed"};
+///     filter.record(quiz(user), 7);              // a store of std::string users
+///     filter.ask(feed(user), 7);                 // unseen (or unknown): another history
+///     const auto tenant = seenby::Namespace{"tenant"}.inside("42");
+///
+/// A scoped user is a readable key, `quiz:alice`; colons and backslashes in the parts are escaped, so that no two
+/// different pairs give one key. To forget a person, forget each of their scoped users.
+class Namespace {
+ public:
+  explicit Namespace(std::string_view name) : prefix_(escaped(name).append(":")) {}
+
+  /// A namespace within this one.
+  [[nodiscard]] Namespace inside(std::string_view name) const {
+    Namespace inner{name};
+    inner.prefix_.insert(0, prefix_);
+    return inner;
+  }
+
+  /// The user within this namespace.
+  template <HashableItem User>
+  requires StringItem<User> || IntegerItem<User>
+  [[nodiscard]] std::string operator()(const User& user) const {
+    if constexpr (StringItem<User>) {
+      return std::string(prefix_).append(escaped(user));
+    } else {
+      return std::string(prefix_).append(std::to_string(user));
+    }
+  }
+
+ private:
+  [[nodiscard]] static std::string escaped(std::string_view part) {
+    std::string text;
+    text.reserve(part.size() + 1);
+    for (const char c : part) {
+      if (c == ':' || c == '\\') text.push_back('\\');
+      text.push_back(c);
+    }
+    return text;
+  }
+  std::string prefix_;
+};
+
+}  // namespace seenby

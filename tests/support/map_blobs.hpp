@@ -1,0 +1,60 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// A BlobStore backend over std::map, with switches for failing it.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "seenby/blob_store.hpp"
+
+namespace seenby::test {
+
+/// Copies share one map.
+class MapBlobs {
+ public:
+  Result<std::optional<Blob>> load(std::string_view key) {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->down) return Error{ErrorCode::unreachable, "the map is down"};
+    ++state_->loads;
+    const auto found = state_->values.find(key);
+    if (found == state_->values.end()) return std::optional<Blob>{};
+    return std::optional<Blob>{found->second};
+  }
+  Result<bool> compare_and_swap(std::string_view key, const std::optional<Blob>& expected, const Blob& desired) {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->down) return Error{ErrorCode::unreachable, "the map is down"};
+    if (state_->refuse_swaps) return false;
+    const auto found = state_->values.find(key);
+    const bool same =
+        expected ? found != state_->values.end() && found->second == *expected : found == state_->values.end();
+    if (same) state_->values[std::string(key)] = desired;
+    return same;
+  }
+  Result<bool> erase(std::string_view key) {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->down) return Error{ErrorCode::unreachable, "the map is down"};
+    const auto found = state_->values.find(key);
+    if (found == state_->values.end()) return false;
+    state_->values.erase(found);
+    return true;
+  }
+
+  struct State {
+    std::mutex mutex;
+    std::map<std::string, Blob, std::less<>> values;
+    bool down = false;
+    bool refuse_swaps = false;
+    std::size_t loads = 0;
+  };
+  [[nodiscard]] State& state() noexcept { return *state_; }
+
+ private:
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace seenby::test
