@@ -128,6 +128,16 @@ inline void require_hash_count(std::uint32_t hash_count) {
   return bits <= 4096 ? classic_fpr_exact(m, k, balls) : classic_fpr_large(m, k, balls);
 }
 
+/// std::lgamma writes the sign to a global; this one may be called from any thread. Positive arguments only.
+[[nodiscard]] inline double log_gamma(double x) noexcept {
+#if defined(__GLIBC__) || defined(__APPLE__)
+  int sign = 0;
+  return ::lgamma_r(x, &sign);
+#else
+  return std::lgamma(x);
+#endif
+}
+
 /// The mean over the blocks' loads of (1 - (31/32)^load)^8, the load being binomial(n, 1/blocks). Exact: a test reads
 /// one bit of each of the eight words, and the words fill independently. Sums outward from the mode until the terms
 /// no longer count: O(sqrt(n / blocks)) of them.
