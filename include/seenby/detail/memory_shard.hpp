@@ -1,0 +1,303 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// One shard of a memory store: its users' records, changed under its mutex and read without it.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "seenby/detail/arena.hpp"
+#include "seenby/detail/filter_blocks.hpp"
+#include "seenby/detail/filter_budget.hpp"
+#include "seenby/detail/user_index.hpp"
+#include "seenby/detail/user_record.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// What all shards of a store share. Immutable but for the address space (thread-safe) and the flag.
+struct ShardContext {
+  ShardContext(std::uint64_t max_bytes, double rate)
+      : space(max_bytes), slice_rate(rate), whole_rate(rate), first_link(rate * first_link_share) {}
+
+  AddressSpace space;
+  double slice_rate;         ///< what the filters of one user and slice may hide together
+  CapacityTable whole_rate;  ///< filters that a history will re-insert may use all of it
+  CapacityTable first_link;  ///< filters that may have to be chained leave some to their successors
+  std::atomic<bool> has_history{false};
+  std::uint64_t key_seed = 0;
+  std::uint32_t exact_items = 0;
+  std::uint32_t slices = 0;  ///< live slices before the newest; 0 without a window
+  std::uint64_t initial_items = 0;
+  double growth_factor = 2;
+
+  [[nodiscard]] bool windowed() const noexcept { return slices != 0; }
+  [[nodiscard]] const CapacityTable& table() const noexcept {
+    return has_history.load(std::memory_order_relaxed) ? whole_rate : first_link;
+  }
+  /// Whether a slice can still be asked for when `newest` is the newest.
+  [[nodiscard]] bool is_live(std::uint32_t slice, std::uint32_t newest) const noexcept {
+    return !windowed() || (slice <= newest && newest - slice <= slices);
+  }
+};
+
+/// A digest on its way into a slice.
+struct SliceDigest {
+  Digest digest;
+  std::uint32_t slice;
+};
+
+struct ShardCounters {
+  std::uint64_t records = 0;
+  std::uint64_t growths = 0;
+  std::uint64_t rebuilds = 0;
+  std::uint64_t over_budget = 0;
+  std::uint64_t slices_dropped = 0;
+};
+
+/// What an insert did, and whether the user should now be rebuilt from the history.
+struct InsertOutcome {
+  std::size_t newly_added = 0;
+  bool grew = false;
+  bool rebuild_wanted = false;
+};
+
+/// Everything that changes a shard is called with its mutex held and may throw std::bad_alloc, which leaves the user
+/// as before but for bits set in vain. Readers use `sequence`, `index` and the address space only.
+template <std::size_t Words>
+class Shard {
+ public:
+  using Key = UserKey<Words>;
+
+  Shard(ShardContext& context, std::uint32_t shard_bits)
+      : index(shard_bits), context_(&context), arena_(context.space) {}
+
+  // The line that every reader loads.
+  alignas(64) ReadSequence sequence;
+  UserIndex<Words> index;
+  alignas(64) mutable std::mutex mutex;
+  ShardCounters counters;
+
+  /// Records digests in one slice; creates the user.
+  InsertOutcome insert(const Key& key, std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest) {
+    counters.records += digests.size();
+    note_for_rebuild(key, digests, slice);
+    std::uint64_t* const word = index.find(context_->space, key);
+    const Handle handle{word == nullptr ? 0 : load_word(word)};
+    if (handle.kind() == RecordKind::filter &&
+        handle.items() + digests.size() <= context_->table().capacity(handle.size())) {
+      const std::uint32_t changed = blocks_insert(arena_.at(handle.block()), handle.size(), digests);
+      store_word_release(word,
+                         Handle::of(RecordKind::filter, handle.block(), handle.size(), handle.items() + changed).raw);
+      return {.newly_added = changed};
+    }
+    Edit edit(*this, word, handle);
+    edit.drop_dead(newest);
+    const InsertOutcome outcome = edit.insert(digests, slice);
+    edit.commit(key);
+    return outcome;
+  }
+
+  /// An explicit empty record; false when the user is known already.
+  bool create(const Key& key) {
+    if (index.find(context_->space, key) != nullptr) return false;
+    make_room();
+    index.insert(context_->space, key, Handle::of(RecordKind::empty));
+    return true;
+  }
+
+  /// Takes a user out and zeroes what was theirs.
+  bool erase(const Key& key) {
+    cancel_rebuild(key);
+    ++erasures_;
+    std::uint64_t* const word = index.find(context_->space, key);
+    if (word == nullptr) return false;
+    const Handle handle{load_word(word)};
+    PartList parts;
+    decode(handle, parts);
+    sequence.begin_shift();
+    index.erase(context_->space, word, context_->key_seed);
+    sequence.end_shift();
+    for (const Part& part : parts) arena_.release(part.block, part.size);
+    if (handle.kind() == RecordKind::extended) arena_.release(handle.block(), handle.size());
+    compact_if_wasteful();
+    return true;
+  }
+  /// Moves on with every erase: tells a reader of the history that what it read may be of a forgotten user.
+  [[nodiscard]] std::uint64_t erasures() const noexcept { return erasures_; }
+
+  // Re-insertion from a history. Between begin and finish, what is recorded for the user is noted.
+
+  /// False when somebody else is at it.
+  bool begin_rebuild(const Key& key) {
+    if (find_rebuild(key) != rebuilds_.end()) return false;
+    rebuilds_.push_back({key, {}});
+    return true;
+  }
+  /// Gives up: the chain stays.
+  void abandon_rebuild(const Key& key) noexcept {
+    cancel_rebuild(key);
+    ++counters.over_budget;
+  }
+  /// Replaces the chain of a slice by one filter of everything in `history` and everything recorded meanwhile, unless
+  /// the filters hold something that neither explains: then they stay, and the FPR is over budget. True when replaced.
+  bool finish_rebuild(const Key& key, std::span<const SliceDigest> history, std::uint32_t slice) {
+    const auto found = find_rebuild(key);
+    if (found == rebuilds_.end()) return false;  // forgotten or merged meanwhile
+    std::vector<SliceDigest> noted = std::move(found->noted);
+    rebuilds_.erase(found);
+    std::vector<Digest> digests;
+    digests.reserve(history.size() + noted.size());
+    for (const auto list : {history, std::span<const SliceDigest>(noted)}) {
+      for (const SliceDigest& seen : list) {
+        if (seen.slice == slice) digests.push_back(seen.digest);
+      }
+    }
+    std::sort(digests.begin(), digests.end());
+    digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
+    std::uint64_t* const word = index.find(context_->space, key);
+    if (word == nullptr) return false;
+    Edit edit(*this, word, Handle{load_word(word)});
+    const bool replaced = edit.replace_chain(digests, slice);
+    if (replaced) {
+      ++counters.rebuilds;
+    } else {
+      ++counters.over_budget;
+    }
+    edit.commit(key);
+    return replaced;
+  }
+
+  /// The user's parts; false when there is no such user.
+  bool parts_of(const Key& key, PartList& parts) const {
+    const std::uint64_t* const word = index.find(context_->space, key);
+    if (word == nullptr) return false;
+    decode(Handle{load_word(word)}, parts);
+    return true;
+  }
+  /// Bytes of the user's blocks and slot.
+  [[nodiscard]] std::uint64_t bytes_of(const Key& key) const {
+    const std::uint64_t* const word = index.find(context_->space, key);
+    if (word == nullptr) return 0;
+    const Handle handle{load_word(word)};
+    PartList parts;
+    decode(handle, parts);
+    std::uint64_t granules = handle.kind() == RecordKind::extended ? handle.size() : 0;
+    for (const Part& part : parts) granules += part.size;
+    const auto table = index.table();
+    return granules * granule_bytes +
+           std::uint64_t{table.slots} * UserIndex<Words>::slot_words * sizeof(std::uint64_t) / index.users();
+  }
+  /// Bytes outside the address space.
+  [[nodiscard]] std::uint64_t bookkeeping_bytes() const {
+    std::uint64_t bytes = sizeof(*this) + arena_.bookkeeping_bytes() + rebuilds_.capacity() * sizeof(Rebuild);
+    for (const Rebuild& rebuild : rebuilds_) bytes += rebuild.noted.capacity() * sizeof(SliceDigest);
+    return bytes;
+  }
+
+ private:
+  class Edit;
+
+  struct Rebuild {
+    Key key;
+    std::vector<SliceDigest> noted;
+  };
+
+  auto find_rebuild(const Key& key) noexcept {
+    return std::find_if(rebuilds_.begin(), rebuilds_.end(),
+                        [&](const Rebuild& rebuild) { return rebuild.key.words == key.words; });
+  }
+  void cancel_rebuild(const Key& key) noexcept {
+    if (const auto found = find_rebuild(key); found != rebuilds_.end()) rebuilds_.erase(found);
+  }
+  void note_for_rebuild(const Key& key, std::span<const Digest> digests, std::uint32_t slice) {
+    if (rebuilds_.empty()) return;
+    const auto found = find_rebuild(key);
+    if (found == rebuilds_.end()) return;
+    for (const Digest digest : digests) found->noted.push_back({digest, slice});
+  }
+
+  void decode(Handle handle, PartList& parts) const noexcept {
+    parts.clear();
+    if (handle.kind() == RecordKind::extended) {
+      for (std::uint32_t i = 0; i < handle.size(); ++i) {
+        parts.push_back(Part::load(arena_.at(handle.block()) + std::size_t{i} * granule_words));
+      }
+    } else if (handle.kind() == RecordKind::filter || handle.kind() == RecordKind::exact) {
+      const bool is_filter = handle.kind() == RecordKind::filter;
+      parts.push_back({.block = handle.block(),
+                       .size = handle.size(),
+                       .items = handle.items(),
+                       .capacity = is_filter ? context_->table().capacity(handle.size()) : context_->exact_items,
+                       .slice = 0,
+                       .kind = handle.kind(),
+                       .link = 0,
+                       .fpr = is_filter ? context_->table().fpr() : 0.0});
+    }
+  }
+
+  /// Room for one more user in the index.
+  void make_room() {
+    if (!index.is_full()) return;
+    const auto old = index.table();
+    const std::uint32_t slots = UserIndex<Words>::slots_for(std::uint64_t{index.users()} + 1 + index.users() / 16);
+    const std::uint32_t granules = UserIndex<Words>::table_granules(slots);
+    const std::uint32_t block = arena_.allocate(granules);
+    index.copy_to(context_->space, block, slots, context_->key_seed, [](Handle handle) { return handle; });
+    index.publish({block, slots});
+    sequence.memory_unlinked();
+    if (old.slots != 0) arena_.release(old.block, UserIndex<Words>::table_granules(old.slots));
+  }
+
+  /// Moves everything into a fresh arena when a quarter of this one lies in free blocks. Readers go on meanwhile.
+  void compact_if_wasteful() noexcept {
+    constexpr std::uint64_t not_worth_it = 8192;
+    const std::uint64_t wasted = arena_.fragmented_bytes();
+    if (wasted < not_worth_it || wasted < arena_.held_bytes() / 4) return;
+    try {
+      Arena fresh(context_->space);
+      fresh.reserve(arena_.held_bytes() - arena_.wasted_bytes());
+      const std::uint32_t slots = UserIndex<Words>::slots_for(index.users());
+      const std::uint32_t block = fresh.allocate(UserIndex<Words>::table_granules(slots));
+      index.copy_to(context_->space, block, slots, context_->key_seed,
+                    [&](Handle handle) { return moved(handle, fresh); });
+      index.publish({block, slots});
+      sequence.memory_unlinked();
+      arena_ = std::move(fresh);  // the old one goes with `fresh`
+    } catch (const std::bad_alloc&) {
+      // No room for a second copy: the free blocks stay and are reused.
+    }
+  }
+  [[nodiscard]] Handle moved(Handle handle, Arena& to) const {
+    PartList parts;
+    decode(handle, parts);
+    for (Part& part : parts) {
+      const std::uint32_t block = to.allocate(part.size);
+      copy_words(to.at(block), arena_.at(part.block), std::size_t{part.size} * granule_words);
+      part.block = block;
+    }
+    if (handle.kind() != RecordKind::extended) {
+      return parts.empty() ? handle : Handle::of(handle.kind(), parts[0].block, parts[0].size, parts[0].items);
+    }
+    return store_list(parts, to);
+  }
+  [[nodiscard]] static Handle store_list(const PartList& parts, Arena& arena) {
+    const std::uint32_t block = arena.allocate(parts.size());
+    for (std::uint32_t i = 0; i < parts.size(); ++i) parts[i].store(arena.at(block) + std::size_t{i} * granule_words);
+    return Handle::of(RecordKind::extended, block, parts.size());
+  }
+
+  ShardContext* context_;
+  Arena arena_;
+  std::vector<Rebuild> rebuilds_;
+  std::uint64_t erasures_ = 0;
+};
+
+SEENBY_DETAIL_END
+
+#include "seenby/detail/shard_edit.hpp"

@@ -1,0 +1,115 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What a memory store keeps for one user: an 8-byte handle, and the parts it stands for.
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "seenby/detail/shared_words.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// What a handle refers to.
+enum class RecordKind : std::uint8_t {
+  none = 0,      ///< no such user
+  empty = 1,     ///< a user with nothing seen; no memory
+  exact = 2,     ///< a few digests, in the order they came
+  filter = 3,    ///< one split-block filter
+  extended = 4,  ///< a list of parts: chains, windows, and filters too large for the handle's fields
+};
+
+/// A user's handle: kind (bits 0 to 2), items (3 to 18), size (19 to 30), first granule (32 to 63). The size counts
+/// granules, which are blocks in a filter; of an extended record it counts parts, one granule each.
+struct Handle {
+  std::uint64_t raw = 0;
+
+  static constexpr std::uint32_t largest_items = (1U << 16) - 1;
+  static constexpr std::uint32_t largest_size = (1U << 12) - 1;
+
+  [[nodiscard]] static constexpr Handle of(RecordKind kind, std::uint32_t block = 0, std::uint32_t size = 0,
+                                           std::uint32_t items = 0) noexcept {
+    return {static_cast<std::uint64_t>(kind) | (std::uint64_t{items} << 3) | (std::uint64_t{size} << 19) |
+            (std::uint64_t{block} << 32)};
+  }
+  [[nodiscard]] constexpr RecordKind kind() const noexcept { return static_cast<RecordKind>(raw & 7U); }
+  [[nodiscard]] constexpr std::uint32_t items() const noexcept {
+    return static_cast<std::uint32_t>(raw >> 3) & 0xffffU;
+  }
+  [[nodiscard]] constexpr std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(raw >> 19) & 0xfffU; }
+  [[nodiscard]] constexpr std::uint32_t block() const noexcept { return static_cast<std::uint32_t>(raw >> 32); }
+};
+
+/// One filter or one run of exact digests. In an extended record a part is one granule of four words.
+struct Part {
+  std::uint32_t block;     ///< first granule
+  std::uint32_t size;      ///< granules
+  std::uint32_t items;     ///< distinct items recorded in it
+  std::uint32_t capacity;  ///< items it holds within its rate
+  std::uint32_t slice;     ///< number of the window's slice; 0 without a window
+  RecordKind kind;         ///< exact or filter
+  std::uint8_t link;       ///< position in its slice's chain
+  double fpr;              ///< the rate it was sized for; 0 when exact
+
+  void store(std::uint64_t* words) const noexcept {
+    store_word(words, block | (std::uint64_t{size} << 32));
+    store_word_release(words + 1, counts());
+    store_word(words + 2, slice | (static_cast<std::uint64_t>(kind) << 32) | (std::uint64_t{link} << 40));
+    store_word(words + 3, std::bit_cast<std::uint64_t>(fpr));
+  }
+  /// Publishes a new item count; digests below it must have been stored.
+  void store_counts(std::uint64_t* words) const noexcept { store_word_release(words + 1, counts()); }
+
+  [[nodiscard]] static Part load(const std::uint64_t* words) noexcept {
+    const std::uint64_t counts = load_word_acquire(words + 1);
+    const std::uint64_t place = load_word(words);
+    const std::uint64_t tags = load_word(words + 2);
+    return {.block = static_cast<std::uint32_t>(place),
+            .size = static_cast<std::uint32_t>(place >> 32),
+            .items = static_cast<std::uint32_t>(counts),
+            .capacity = static_cast<std::uint32_t>(counts >> 32),
+            .slice = static_cast<std::uint32_t>(tags),
+            .kind = static_cast<RecordKind>((tags >> 32) & 7U),
+            .link = static_cast<std::uint8_t>(tags >> 40),
+            .fpr = std::bit_cast<double>(load_word(words + 3))};
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t counts() const noexcept { return items | (std::uint64_t{capacity} << 32); }
+};
+
+/// The most parts a user can have. Windows may have half as many slices: the rest is for chains.
+inline constexpr std::uint32_t max_parts = 254;
+
+/// A user's parts, decoded: oldest slice first, and within a slice in the order of the chain. No allocation.
+class PartList {
+ public:
+  PartList() noexcept {}  // leaves the array as it is: 10 KB that most users need 40 bytes of
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] bool full() const noexcept { return size_ == max_parts; }
+  [[nodiscard]] Part& operator[](std::uint32_t i) noexcept { return parts_[i]; }
+  [[nodiscard]] const Part& operator[](std::uint32_t i) const noexcept { return parts_[i]; }
+  [[nodiscard]] Part& back() noexcept { return parts_[size_ - 1]; }
+  [[nodiscard]] Part* begin() noexcept { return parts_.data(); }
+  [[nodiscard]] Part* end() noexcept { return parts_.data() + size_; }
+  [[nodiscard]] const Part* begin() const noexcept { return parts_.data(); }
+  [[nodiscard]] const Part* end() const noexcept { return parts_.data() + size_; }
+  void push_back(const Part& part) noexcept { parts_[size_++] = part; }
+  void clear() noexcept { size_ = 0; }
+  void erase(std::uint32_t i) noexcept {
+    for (--size_; i < size_; ++i) parts_[i] = parts_[i + 1];
+  }
+  /// Keeps slices in order, and a slice's parts in order of arrival.
+  void insert_by_slice(const Part& part) noexcept {
+    std::uint32_t at = size_++;
+    for (; at > 0 && parts_[at - 1].slice > part.slice; --at) parts_[at] = parts_[at - 1];
+    parts_[at] = part;
+  }
+
+ private:
+  std::uint32_t size_ = 0;
+  std::array<Part, max_parts> parts_;
+};
+
+SEENBY_DETAIL_END
