@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "seenby/detail/memory_state.hpp"
+#include "seenby/detail/slice_clock.hpp"
 #include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
@@ -49,9 +50,9 @@ struct MemoryOptions {
 /// shard exclude each other. A record that returned is visible to every check that starts afterwards.
 template <HashableItem User, Hasher Hash = Xxh3Hash>
 class MemoryStore {
-  static constexpr std::size_t key_words = detail::user_key_words<User>;
+  static constexpr std::size_t key_words = detail::index_key_words<User>;
   using State = detail::MemoryState<key_words>;
-  using Key = detail::UserKey<key_words>;
+  using Key = detail::IndexKey<key_words>;
   using Shard = detail::Shard<key_words>;
 
  public:
@@ -143,18 +144,19 @@ class MemoryStore {
  private:
   struct Core {
     Core(StorePolicy&& given, MemoryOptions wanted)
-        : policy(std::move(given)), options(validated(policy, wanted)), hash(policy.seed), shared_state(new_state()) {}
+        : policy(std::move(given)),
+          slices(policy),
+          options(validated(policy, wanted)),
+          hash(policy.seed),
+          owned_state(new_state()) {}
 
     [[nodiscard]] State* state() const noexcept { return current.load(std::memory_order_acquire); }
     [[nodiscard]] std::unique_ptr<State> new_state() {
-      const double user_rate = sizing::split_budget(policy.wrong_hide_rate, policy.users_per_request);
-      const bool windowed = policy.window.count() > 0;
-      const double rate = windowed ? sizing::split_budget(user_rate, policy.slices + 1) : user_rate;
       auto state = std::make_unique<State>(static_cast<std::uint32_t>(std::bit_width(options.shards) - 1),
-                                           options.max_bytes, rate);
+                                           options.max_bytes, slices.per_filter_fpr(policy));
       state->context.key_seed = Xxh3Hash(policy.seed)(std::string_view{"seenby user keys"}).value;
       state->context.exact_items = options.exact_items;
-      state->context.slices = windowed ? policy.slices : 0;
+      state->context.slices = slices.windowed() ? policy.slices : 0;
       state->context.initial_items = policy.initial_items;
       state->context.growth_factor = policy.growth_factor;
       current.store(state.get(), std::memory_order_release);
@@ -162,11 +164,11 @@ class MemoryStore {
     }
 
     StorePolicy policy;
+    detail::SliceClock slices;
     MemoryOptions options;
     Hash hash;
     std::atomic<State*> current{nullptr};
-    std::unique_ptr<State> shared_state;
-    std::atomic<std::uint32_t> newest_slice{0};
+    std::unique_ptr<State> owned_state;
     std::atomic<std::uint64_t> write_failures{0};
     std::mutex replay_mutex;
     std::shared_ptr<const Replay<User>> replay;
@@ -178,17 +180,9 @@ class MemoryStore {
     throw std::invalid_argument(message.append(expected).append(", got ").append(detail::text_of(got)));
   }
   static MemoryOptions validated(const StorePolicy& policy, MemoryOptions options) {
-    const auto window = static_cast<double>(policy.window.count());
-    require(policy.users_per_request >= 1 && policy.users_per_request <= 255, "1 to 255 users_per_request",
-            policy.users_per_request);
-    require(policy.growth_factor >= 1.1 && policy.growth_factor <= 64, "growth_factor from 1.1 to 64",
-            policy.growth_factor);
-    require(policy.initial_items >= 1 && policy.initial_items <= (std::uint64_t{1} << 32), "1 to 2^32 initial_items",
+    require(policy.slices <= detail::max_parts / 2, "1 to 127 slices", policy.slices);
+    require(policy.initial_items <= (std::uint64_t{1} << 32), "1 to 2^32 initial_items",
             static_cast<double>(policy.initial_items));
-    require(policy.window.count() >= 0, "window of 0 seconds or more", window);
-    require(policy.slices >= 1 && policy.slices <= detail::max_parts / 2, "1 to 127 slices", policy.slices);
-    require(policy.window.count() == 0 || policy.window.count() >= policy.slices, "at least one second a slice",
-            window);
     require(options.shards >= 1 && options.shards <= 65536, "1 to 65536 shards", options.shards);
     require(options.exact_items <= 64, "0 to 64 exact_items", options.exact_items);
     options.shards = std::bit_ceil(options.shards);
@@ -196,25 +190,19 @@ class MemoryStore {
   }
 
   [[nodiscard]] Key key(const User& user) const noexcept {
-    return detail::user_key(user, core_->state()->context.key_seed);
+    return detail::index_key(user, core_->state()->context.key_seed);
   }
 
   /// The number of the newest slice. It never falls: a clock that jumps back finds dropped slices still dropped, and
-  /// what is recorded then goes into the newest slice there is.
+  /// what is recorded then goes into the newest slice there is. The clock is read only where there is a window.
   [[nodiscard]] std::uint32_t current_slice() const noexcept {
-    const StorePolicy& policy = core_->policy;
-    if (policy.window.count() == 0) return 0;
-    const std::uint32_t now = slice_of(policy.clock ? policy.clock() : coarse_time());
-    std::uint32_t newest = core_->newest_slice.load(std::memory_order_relaxed);
-    while (now > newest && !core_->newest_slice.compare_exchange_weak(newest, now, std::memory_order_relaxed)) {}
-    return std::max(now, newest);
+    if (!core_->slices.windowed()) return 0;
+    return narrowed(core_->slices.newest(core_->policy.clock ? core_->policy.clock() : coarse_time()));
   }
-  [[nodiscard]] std::uint32_t slice_of(Time time) const noexcept {
-    const StorePolicy& policy = core_->policy;
-    if (policy.window.count() == 0) return 0;
-    const double seconds = static_cast<double>(time.time_since_epoch().count());
-    const double slice = std::floor(seconds * policy.slices / static_cast<double>(policy.window.count()));
-    return static_cast<std::uint32_t>(std::clamp(slice, 0.0, 4294967294.0));
+  [[nodiscard]] std::uint32_t slice_of(Time time) const noexcept { return narrowed(core_->slices.number(time)); }
+  /// Slices before 1970 are one slice, and so are those after 2106: 32 bits a part are enough.
+  [[nodiscard]] static std::uint32_t narrowed(std::int64_t slice) noexcept {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(slice, 0, std::numeric_limits<std::uint32_t>::max()));
   }
   /// The time of the last timer tick: a few nanoseconds to read, and a slice is at least a second long.
   [[nodiscard]] static Time coarse_time() noexcept {
@@ -371,8 +359,8 @@ class MemoryStore {
                   std::span<UserStatus> status) const noexcept {
     for (int i = 0; i < detail::optimistic_tries; ++i) {
       const State& state = *core_->state();
-      const Key first_key = detail::user_key(users[0], state.context.key_seed);
-      const Key second_key = detail::user_key(users[1], state.context.key_seed);
+      const Key first_key = detail::index_key(users[0], state.context.key_seed);
+      const Key second_key = detail::index_key(users[1], state.context.key_seed);
       const Shard& first_shard = state.shard_of(first_key);
       const Shard& second_shard = state.shard_of(second_key);
       const std::uint32_t first_seen = first_shard.sequence.begin_read();

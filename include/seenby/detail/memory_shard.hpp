@@ -72,7 +72,7 @@ struct InsertOutcome {
 template <std::size_t Words>
 class Shard {
  public:
-  using Key = UserKey<Words>;
+  using Key = IndexKey<Words>;
 
   Shard(ShardContext& context, std::uint32_t shard_bits)
       : index(shard_bits), context_(&context), arena_(context.space) {}

@@ -42,7 +42,7 @@ struct ReadPart {
 template <std::size_t Words>
 class MemoryState {
  public:
-  using Key = UserKey<Words>;
+  using Key = IndexKey<Words>;
 
   MemoryState(std::uint32_t shard_bits, std::uint64_t max_bytes, double rate)
       : context(max_bytes, rate),

@@ -19,23 +19,23 @@ SEENBY_DETAIL_BEGIN
 /// What the index keeps of a user: the number itself for integers; for anything else 128 bits of XXH3 (two of 10
 /// billion users share them with a probability of 10^-19). `hash` places it and is not stored.
 template <std::size_t Words>
-struct UserKey {
+struct IndexKey {
   std::array<std::uint64_t, Words> words;
   std::uint64_t hash;
 };
 
 template <class User>
-inline constexpr std::size_t user_key_words = IntegerItem<User> ? 1 : 2;
+inline constexpr std::size_t index_key_words = IntegerItem<User> ? 1 : 2;
 
 template <class User>
-[[nodiscard]] UserKey<user_key_words<User>> user_key(const User& user, std::uint64_t seed) noexcept {
+[[nodiscard]] IndexKey<index_key_words<User>> index_key(const User& user, std::uint64_t seed) noexcept {
   if constexpr (IntegerItem<User>) {
     const std::uint64_t id = as_uint64(user);
     return {{id}, mix64(id + 0x9e3779b97f4a7c15U + seed)};
   } else {
     const auto hash_of = [&](const void* data, std::size_t size) {
       const XXH128_hash_t hash = XXH3_128bits_withSeed(data, size, seed);
-      return UserKey<2>{{hash.low64, hash.high64}, hash.high64};
+      return IndexKey<2>{{hash.low64, hash.high64}, hash.high64};
     };
     if constexpr (StringItem<User>) {
       const std::string_view text = user;
@@ -47,11 +47,11 @@ template <class User>
   }
 }
 
-/// The hash of stored key words: the same as user_key's.
-[[nodiscard]] inline UserKey<1> key_of_words(const std::array<std::uint64_t, 1>& words, std::uint64_t seed) noexcept {
+/// The hash of stored key words: the same as index_key's.
+[[nodiscard]] inline IndexKey<1> key_of_words(const std::array<std::uint64_t, 1>& words, std::uint64_t seed) noexcept {
   return {words, mix64(words[0] + 0x9e3779b97f4a7c15U + seed)};
 }
-[[nodiscard]] inline UserKey<2> key_of_words(const std::array<std::uint64_t, 2>& words, std::uint64_t) noexcept {
+[[nodiscard]] inline IndexKey<2> key_of_words(const std::array<std::uint64_t, 2>& words, std::uint64_t) noexcept {
   return {words, words[1]};
 }
 
@@ -61,7 +61,7 @@ template <class User>
 template <std::size_t Words>
 class UserIndex {
  public:
-  using Key = UserKey<Words>;
+  using Key = IndexKey<Words>;
   static constexpr std::size_t slot_words = Words + 1;
 
   /// Where a table is: its first granule and its number of slots in one word, so that readers see both or neither.
