@@ -104,17 +104,17 @@ struct UnknownUser {
 class Selection {
  public:
   using value_type = Pick;
-  using const_iterator = std::vector<Pick>::const_iterator;
+  using const_iterator = const Pick*;
 
-  [[nodiscard]] const_iterator begin() const noexcept { return picks_.begin(); }
-  [[nodiscard]] const_iterator end() const noexcept { return picks_.end(); }
-  [[nodiscard]] std::size_t size() const noexcept { return picks_.size(); }
-  [[nodiscard]] bool empty() const noexcept { return picks_.empty(); }
+  [[nodiscard]] const_iterator begin() const noexcept { return picks_.data(); }
+  [[nodiscard]] const_iterator end() const noexcept { return picks_.data() + count_; }
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] const Pick& operator[](std::size_t i) const noexcept { return picks_[i]; }
-  [[nodiscard]] std::span<const Pick> picks() const noexcept { return picks_; }
+  [[nodiscard]] std::span<const Pick> picks() const noexcept { return {picks_.data(), count_}; }
 
   /// Fewer picks than the limit. Without a limit: fewer than the pool's distinct candidates never counts, so false.
-  [[nodiscard]] bool underfilled() const noexcept { return limited_ && picks_.size() < limit_; }
+  [[nodiscard]] bool underfilled() const noexcept { return limited_ && count_ < limit_; }
   /// The users whose filters could not be asked, and why. Empty when every answer is a real one.
   [[nodiscard]] std::span<const UnknownUser> unknown_users() const noexcept { return unknown_; }
   /// Set when on_unknown is `fail` and a user was unknown, or when a relaxation could not be carried out.
@@ -140,7 +140,7 @@ class Selection {
   friend class SelectionBuilder;
 
   void reset(std::size_t limit) {
-    picks_.clear();
+    count_ = 0;
     unknown_.clear();
     error_.reset();
     limit_ = limit;
@@ -148,7 +148,18 @@ class Selection {
     checked_ = removed_ = duplicates_ = lookups_ = checked_in_fallbacks_ = 0;
   }
 
-  std::vector<Pick> picks_;
+  /// Room for `more` picks behind those there are.
+  [[nodiscard]] Pick* room(std::size_t more) {
+    if (picks_.size() - count_ < more) picks_.resize(std::max(count_ + more, 2 * picks_.size()));
+    return picks_.data() + count_;
+  }
+  void add(const Pick& pick) {
+    *room(1) = pick;
+    ++count_;
+  }
+
+  std::vector<Pick> picks_;  // the first count_ are the page; the rest is room that later requests need not clear
+  std::size_t count_ = 0;
   std::vector<UnknownUser> unknown_;
   std::optional<Error> error_;
   std::size_t limit_ = 0;
@@ -161,6 +172,7 @@ class Selection {
   // Scratch, kept between requests.
   std::vector<std::uint8_t> seen_by_;
   std::vector<UserStatus> status_;
+  std::vector<std::uint32_t> unseen_;
 };
 
 }  // namespace seenby

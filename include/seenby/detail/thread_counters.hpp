@@ -21,11 +21,19 @@ class ThreadSlots {
   static constexpr std::size_t own = 128;  // threads beyond share the last slot, with atomic additions
 
   [[nodiscard]] static std::size_t mine() noexcept {
-    thread_local const Holder holder;
-    return holder.slot;
+    // A plain thread_local number first: it needs no guard, so that every call but a thread's first is one load.
+    return slot_ != unset ? slot_ : take();
   }
 
  private:
+  static constexpr std::size_t unset = static_cast<std::size_t>(-1);
+  static inline constinit thread_local std::size_t slot_ = unset;
+  [[gnu::noinline]] static std::size_t take() noexcept {
+    thread_local const Holder holder;
+    slot_ = holder.slot;
+    return slot_;
+  }
+
   struct Pool {
     std::mutex mutex;
     std::vector<std::size_t> free;
