@@ -10,5 +10,7 @@ namespace seenby::tool {
 
 void add_generate(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_replay(CLI::App& app);
+void add_select(CLI::App& app);
 
 }  // namespace seenby::tool

@@ -8,12 +8,14 @@
 #include <cctype>
 #include <charconv>
 #include <initializer_list>
+#include <iostream>
 #include <limits>
 #include <optional>
 
 #include "input_error.hpp"
 #include "line_reader.hpp"
 #include "time_text.hpp"
+#include "units.hpp"
 
 namespace seenby::tool {
 namespace {
@@ -237,6 +239,12 @@ EventLog read_events(const std::string& path, OnBadLine on_bad_line) {
   for_each_line(lines, on_bad_line, log, [&](std::string_view line) { parser.take(line); });
   if (log.events.empty()) refuse_empty(lines, log.skipped_lines, "at least one event (user, item, time)");
   return log;
+}
+
+void report_skipped(const EventLog& log) {
+  if (log.skipped_lines == 0) return;
+  std::cerr << "seenby: " << with_commas(log.skipped_lines) << (log.skipped_lines == 1 ? " bad line" : " bad lines")
+            << " skipped, the first: " << log.first_skipped << '\n';
 }
 
 std::vector<std::string> read_items(const std::string& path, OnBadLine on_bad_line) {

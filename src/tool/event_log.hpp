@@ -63,6 +63,9 @@ enum class OnBadLine { fail, skip };
 /// Throws InputError (BadLine for a line, unless `skip`); a log without a single event is refused as well.
 [[nodiscard]] EventLog read_events(const std::string& path, OnBadLine on_bad_line);
 
+/// Tells standard error how many lines were passed over, if any.
+void report_skipped(const EventLog& log);
+
 /// Reads a list of items, one a line; blank lines count for nothing. Throws InputError; an empty list is refused.
 [[nodiscard]] std::vector<std::string> read_items(const std::string& path, OnBadLine on_bad_line);
 

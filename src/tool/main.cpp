@@ -43,6 +43,8 @@ int run(int argc, char** argv) {
       "Event logs are TSV or CSV: user, item, time; '-' reads standard input.\n"
       "Exit codes: 0 done, 1 something failed outside (a server, a full disk), 2 bad input or usage.");
   seenby::tool::add_plan(app);
+  seenby::tool::add_replay(app);
+  seenby::tool::add_select(app);
   seenby::tool::add_generate(app);
   try {
     app.parse(argc, argv);

@@ -73,7 +73,6 @@ struct Population {
   double mean = 0;
   std::vector<std::uint64_t> counts;  ///< from a log: one a user
   std::uint64_t skipped_lines = 0;
-  std::string first_skipped;
 };
 
 /// The rate at which a fresh candidate is hidden when every user of the request has seen `seen` items.
@@ -102,6 +101,7 @@ std::vector<std::uint64_t> busiest_windows(EventLog& log, std::chrono::seconds w
 
 Population read_population(const PlanOptions& options, const Design& design) {
   EventLog log = read_events(options.from, options.skip_bad ? OnBadLine::skip : OnBadLine::fail);
+  report_skipped(log);
   Population population;
   population.counts = busiest_windows(log, design.window);
   const Distribution items = distribution_of(population.counts);
@@ -109,20 +109,7 @@ Population read_population(const PlanOptions& options, const Design& design) {
   population.p99 = items.p99;
   population.mean = items.mean;
   population.skipped_lines = log.skipped_lines;
-  population.first_skipped = log.first_skipped;
   return population;
-}
-
-std::uint64_t parse_between(const char* option, const std::string& text, std::uint64_t most) {
-  const std::uint64_t value = parse_count(option, text);
-  if (value > most) {
-    throw InputError(std::string(option)
-                         .append(": expected 1 to ")
-                         .append(std::to_string(most))
-                         .append(", got ")
-                         .append(in_quotes(text)));
-  }
-  return value;
 }
 
 Design parse_design(const PlanOptions& options) {
@@ -282,10 +269,6 @@ Report as_report(const Plan& plan) {
 
 void plan(const PlanOptions& options) {
   const Plan plan = make_plan(options);
-  if (plan.population.skipped_lines > 0) {
-    std::cerr << "seenby: " << plan.population.skipped_lines
-              << " bad lines skipped, the first: " << plan.population.first_skipped << '\n';
-  }
   if (options.json) {
     std::cout << as_json(plan).dump(2) << '\n';
   } else {

@@ -81,6 +81,12 @@ std::uint64_t parse_count(std::string_view option, std::string_view text, std::u
   return static_cast<std::uint64_t>(scaled);
 }
 
+std::uint64_t parse_between(std::string_view option, std::string_view text, std::uint64_t most) {
+  const std::uint64_t value = parse_count(option, text);
+  if (value > most) refuse(option, "1 to " + std::to_string(most), text);
+  return value;
+}
+
 double parse_rate(std::string_view option, std::string_view text) {
   std::string_view digits = text;
   const bool percent = !digits.empty() && digits.back() == '%';

@@ -11,6 +11,8 @@ namespace seenby::tool {
 
 /// A whole count: 2000, 100K, 2.5M, 1G or 1B (a billion). Throws InputError that names the option.
 [[nodiscard]] std::uint64_t parse_count(std::string_view option, std::string_view text, std::uint64_t at_least = 1);
+/// As parse_count, between 1 and `most`.
+[[nodiscard]] std::uint64_t parse_between(std::string_view option, std::string_view text, std::uint64_t most);
 /// A rate between 0 and 1, both excluded: 0.01 or 1%. Throws InputError that names the option.
 [[nodiscard]] double parse_rate(std::string_view option, std::string_view text);
 /// A positive duration: 90s, 15m, 12h, 30d, 2w. Throws InputError that names the option.

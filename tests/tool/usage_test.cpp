@@ -20,7 +20,7 @@ TEST_CASE("the command says its version") {
 TEST_CASE("every subcommand's help shows an example") {
   const auto top = run_seenby({"--help"});
   CHECK(top.exit_code == 0);
-  for (const char* name : {"plan", "generate"}) {
+  for (const char* name : {"plan", "replay", "select", "generate"}) {
     INFO(name);
     CHECK(top.out.find(name) != std::string::npos);
     const auto help = run_seenby({name, "--help"});

@@ -1,0 +1,57 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Replays an event log through the library, with an exact set beside it as referee.
+
+#include <chrono>
+#include <cstdint>
+
+#include "event_log.hpp"
+#include "report.hpp"
+
+namespace seenby::tool {
+
+/// How to replay.
+struct ReplaySettings {
+  double wrong_hide_rate = 0.01;  ///< the budget, over all users of a request and all slices
+  std::uint32_t users_per_request = 2;
+  std::uint32_t candidates = 100;    ///< a request
+  std::uint32_t page = 10;           ///< fewer unseen ones than this: the page is underfilled
+  std::uint64_t requests = 100'000;  ///< at most, spread evenly over the events
+  std::chrono::seconds window{0};
+  std::uint32_t slices = 1;
+  std::uint64_t seed = 1;
+  bool history = true;  ///< filters grow by re-insert from a history; without one, by succession
+};
+
+/// What came out.
+struct ReplayFigures {
+  std::uint64_t users = 0;
+  std::uint64_t items = 0;
+  std::uint64_t events = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t checks = 0;                ///< candidates times users
+  double checks_per_second = 0;            ///< over the library's calls only
+  std::uint64_t fresh_offered = 0;         ///< candidates nobody of the request had seen
+  std::uint64_t fresh_hidden = 0;          ///< of those, hidden by mistake
+  std::uint64_t seen_offered = 0;          ///< candidates that had to be hidden
+  std::uint64_t false_negatives = 0;       ///< of those, shown all the same; includes the last sweep over all users
+  std::uint64_t repeats_after_window = 0;  ///< shown again after the window: allowed
+  std::uint64_t underfilled_pages = 0;
+  std::uint64_t unknown_users = 0;  ///< users of requests without a filter
+  std::uint64_t growths = 0;
+  std::uint64_t over_budget = 0;  ///< growths that could not keep the budget
+  std::uint64_t store_bytes = 0;  ///< everything the store holds, tables and all
+  Distribution bytes;             ///< of the users' filters
+  Distribution exact_bytes;       ///< of exact sets of the same
+  Distribution bare_bytes;        ///< of the bare ids alone
+
+  [[nodiscard]] double wrong_hide_rate() const {
+    return fresh_offered == 0 ? 0 : static_cast<double>(fresh_hidden) / static_cast<double>(fresh_offered);
+  }
+};
+
+/// Replays in the order of time: each event is recorded, and requests are drawn as it goes. The same log and settings
+/// give the same figures, all but the speed. Sorts log.events.
+[[nodiscard]] ReplayFigures run_replay(EventLog& log, const ReplaySettings& settings);
+
+}  // namespace seenby::tool

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// The replay: its figures on logs worked out by hand, and on the real one.
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "seenby_command.hpp"
+
+using seenby::test::json_of;
+using seenby::test::refused;
+using seenby::test::run_seenby;
+
+namespace {
+
+/// The real log's path; the test is skipped where it is not.
+std::string real_log() {
+  const char* given = std::getenv("SEENBY_REAL_LOG");
+  std::string path = given != nullptr ? given : SEENBY_SOURCE_DIR "/../shared/data/movietweetings100k.tsv";
+  if (!std::filesystem::exists(path)) SKIP("the real log is not here: " + path);
+  return path;
+}
+
+/// `users` users who each see `items` items of their own, one a second.
+std::string log_of(int users, int items) {
+  std::string log;
+  for (int item = 0; item < items; ++item) {
+    for (int user = 0; user < users; ++user) {
+      const std::string name = std::to_string(user);
+      log.append("u").append(name).append("\t").append(name).append(":").append(std::to_string(item)).append("\t");
+      log.append(std::to_string(item * users + user)).append("\n");
+    }
+  }
+  return log;
+}
+
+}  // namespace
+
+TEST_CASE("the real log replays without a false negative and within the budget of pairs", "[000-01][000-02][000-15]") {
+  const auto replay = json_of({"replay", real_log(), "--users-per-request", "2"});
+  CHECK(replay["users"] == 16'554);
+  CHECK(replay["items"] == 10'506);
+  CHECK(replay["events"] == 100'000);
+  CHECK(replay["requests"] == 100'000);
+  CHECK(replay["skipped_lines"] == 0);
+  CHECK(replay["false_negatives"] == 0);
+  CHECK(replay["seen_candidates"] > 1'000'000);  // so that zero means something
+  CHECK(replay["wrong_hide_budget"] == 0.01);
+  CHECK(replay["fresh_candidates"] > 1'000'000);
+  CHECK(replay["wrong_hide_rate"] <= replay["wrong_hide_budget"]);
+  CHECK(replay["wrong_hide_rate"] > 0);  // filters are at work, not exact sets
+  CHECK(replay["growths_over_budget"] == 0);
+  CHECK(replay["growths"] > 0);
+  CHECK(replay["checks_per_second"] > 1e5);
+  CHECK(replay["underfilled_pages"].is_number_unsigned());
+  for (const char* figure : {"median", "p90", "p99", "mean", "total"}) {
+    INFO(figure);
+    CHECK(replay["bytes_per_user"][figure] > 0);
+    CHECK(replay["bytes_per_user"][figure] < replay["exact_bytes_per_user"][figure]);
+  }
+  CHECK(replay["bare_id_bytes_per_user"]["total"] == 800'000);
+}
+
+TEST_CASE("the real log replays through a window without a repeat inside it", "[003-03][003-04]") {
+  const auto replay = json_of({"replay", real_log(), "--window", "30d", "--slices", "6"});
+  CHECK(replay["window_seconds"] == 30 * 86'400);
+  CHECK(replay["slices"] == 6);
+  CHECK(replay["false_negatives"] == 0);
+  CHECK(replay["repeats_within_window"] == 0);
+  CHECK(replay["repeats_after_window"] > 0);  // the window does forget
+  CHECK(replay["wrong_hide_rate"] <= 0.01);
+}
+
+TEST_CASE("a small log's figures are as counted by hand") {
+  // Ten users of three items each; a request of one user, with every item a candidate.
+  const auto replay = json_of({"replay", "-", "--users-per-request", "1", "--candidates", "5"}, log_of(10, 3));
+  CHECK(replay["users"] == 10);
+  CHECK(replay["items"] == 30);
+  CHECK(replay["events"] == 30);
+  CHECK(replay["requests"] == 30);
+  CHECK(replay["checks"] == 30 * 5);
+  CHECK(replay["fresh_candidates"].get<int>() + replay["seen_candidates"].get<int>() == 30 * 5 + 30);  // and the sweep
+  CHECK(replay["false_negatives"] == 0);
+  CHECK(replay["bare_id_bytes_per_user"]["median"] == 24);
+  CHECK(replay["underfilled_pages"] == 30);  // five candidates never fill a page of ten
+  CHECK(json_of({"replay", "-", "--candidates", "5", "--page", "1", "--users-per-request", "1"},
+                log_of(10, 3))["underfilled_pages"] < 30);
+}
+
+TEST_CASE("heavy users stay within the budget, with a history and without") {
+  const std::string log = log_of(20, 1'000);
+  for (const char* history : {"--seed=1", "--no-history"}) {
+    INFO(history);
+    const auto replay = json_of({"replay", "-", "--fpr", "0.05", history}, log);
+    CHECK(replay["false_negatives"] == 0);
+    CHECK(replay["fresh_candidates"] > 100'000);
+    CHECK(replay["wrong_hide_rate"] <= 0.05);
+    CHECK(replay["growths_over_budget"] == 0);
+    CHECK(replay["bytes_per_user"]["median"] < replay["bare_id_bytes_per_user"]["median"]);
+  }
+}
+
+TEST_CASE("a window forgets, and the log's order does not matter") {
+  // One user sees an item a minute for 100 minutes; the window is 10 minutes in 5 slices.
+  std::string log;
+  for (int minute = 99; minute >= 0; --minute) {
+    log.append("u\ti").append(std::to_string(minute)).append("\t").append(std::to_string(minute * 60)).append("\n");
+  }
+  const auto windowed = json_of({"replay", "-", "--window", "10m", "--slices", "5", "--users-per-request", "1"}, log);
+  CHECK(windowed["false_negatives"] == 0);
+  CHECK(windowed["repeats_after_window"] > 0);
+  CHECK(windowed["bare_id_bytes_per_user"]["total"] == 10 * 16);  // ids with their times, of the last ten minutes
+  const auto forever = json_of({"replay", "-", "--users-per-request", "1"}, log);
+  CHECK_FALSE(forever.contains("repeats_after_window"));
+  CHECK(forever["bare_id_bytes_per_user"]["total"] == 100 * 8);
+}
+
+TEST_CASE("the same seed replays the same requests") {
+  auto first = json_of({"replay", "-", "--seed", "3"}, log_of(10, 30));
+  auto second = json_of({"replay", "-", "--seed", "3"}, log_of(10, 30));
+  auto other = json_of({"replay", "-", "--seed", "4"}, log_of(10, 30));
+  for (auto* replay : {&first, &second, &other}) replay->erase("checks_per_second");
+  CHECK(first == second);
+  CHECK(first != other);
+}
+
+TEST_CASE("--requests bounds the work and spreads over the whole log") {
+  const auto replay = json_of({"replay", "-", "--requests", "7"}, log_of(10, 30));
+  CHECK(replay["requests"] == 7);
+  CHECK(replay["events"] == 300);
+}
+
+TEST_CASE("a replay says what it did in words") {
+  const auto result = run_seenby({"replay", "-", "--window", "1h", "--slices", "4"}, log_of(10, 30));
+  CHECK(result.exit_code == 0);
+  CHECK(result.err.empty());  // no progress bar where nobody watches
+  for (const char* text : {"users", "exact set", "false negatives", "wrong-hide rate", "budget 1.00%",
+                           "repeats within 1h", "underfilled pages", "growths", "checks a second"}) {
+    INFO(text);
+    CHECK(result.out.find(text) != std::string::npos);
+  }
+}
+
+TEST_CASE("replay refuses bad lines and nonsense") {
+  CHECK(refused(run_seenby({"replay", "-"}, "a\tx\t1\nb\ty\n"),
+                "<stdin>:2: expected 3 columns (user, item, time), got 2"));
+  CHECK(refused(run_seenby({"replay", "/nonexistent"}), "/nonexistent: expected a readable file"));
+  CHECK(refused(run_seenby({"replay"}), "events is required"));
+  CHECK(refused(run_seenby({"replay", "-", "--fpr", "0"}, "a\tx\t1\n"), "--fpr: expected a rate"));
+  CHECK(refused(run_seenby({"replay", "-", "--candidates", "0"}, "a\tx\t1\n"), "--candidates: expected"));
+  CHECK(refused(run_seenby({"replay", "-", "--users-per-request", "300"}, "a\tx\t1\n"),
+                "--users-per-request: expected 1 to 255"));
+  CHECK(refused(run_seenby({"replay", "-", "--window", "2s", "--slices", "6"}, "a\tx\t1\n"), "expected"));
+  const auto skipping = json_of({"replay", "-", "--skip-bad"}, "a\tx\t1\nb\ty\nb\tx\t2\n");
+  CHECK(skipping["skipped_lines"] == 1);
+  CHECK(skipping["events"] == 2);
+}
