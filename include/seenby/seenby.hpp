@@ -15,6 +15,7 @@
 #include "seenby/memory_store.hpp"
 #include "seenby/namespaces.hpp"
 #include "seenby/over_fetch.hpp"
+#include "seenby/partitioned_filter.hpp"
 #include "seenby/result.hpp"
 #include "seenby/rotating_filter.hpp"
 #include "seenby/salted_store.hpp"
