@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/detail/memory_reader.hpp"
 #include "seenby/detail/memory_state.hpp"
 #include "seenby/detail/slice_clock.hpp"
 #include "seenby/filter_store.hpp"
@@ -54,6 +55,7 @@ class MemoryStore {
   using State = detail::MemoryState<key_words>;
   using Key = detail::IndexKey<key_words>;
   using Shard = detail::Shard<key_words>;
+  using Reader = detail::MemoryReader<User>;
 
  public:
   using user_type = User;
@@ -98,7 +100,23 @@ class MemoryStore {
     return locked(key(user), [&](State&, Shard& shard) { return shard.erase(key(user)); });
   }
 
+  /// Everything `from` has seen, `into` has seen from now on, slice by slice; `from` is forgotten. Filters of one size
+  /// are united where the result stays within its rate and stand beside each other otherwise: then the merged user may
+  /// be over budget, which the counters say. A user that is missing counts with what the history has of them. Errors as
+  /// `record`; then both users are as before.
+  Result<void> merge_users(const User& from, const User& into) {
+    return guarded<void>(0, [&]() -> Result<void> { return merge(from, into, current_slice()); });
+  }
+
+  /// Frees the slices that left the window. Records do so for the user they touch; call this now and then for those who
+  /// do not come back. O(users), one shard locked at a time.
+  void sweep() {
+    const std::uint32_t newest = current_slice();
+    for_each_shard([&](Shard& shard) { shard.sweep(newest); });
+  }
+
   /// One added to seen_by[i] for every user whose record says "seen" of candidate i; both spans are overwritten.
+  /// O(users * candidates * parts), a user without a window having one part in most cases.
   template <class Item>
   void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const noexcept {
@@ -106,13 +124,35 @@ class MemoryStore {
   }
   void check_digests(std::span<const User> users, std::span<const Digest> digests, std::span<std::uint8_t> seen_by,
                      std::span<UserStatus> status) const noexcept {
+    typename Reader::Targets targets;
+    core_->reader.aim(users, targets);
+    core_->reader.resolve(targets);
+    core_->reader.answer(targets, users, digests, current_slice(), seen_by.data(), status);
+  }
+
+  /// Answers many requests, each as `check` does. While one is answered, the next one's filters are on their way from
+  /// memory, and the one after that has its users looked up.
+  template <class Item>
+  void check_many(std::span<const CheckRequest<User, Item>> requests) const noexcept {
+    std::array<typename Reader::Targets, 4> ring;
+    const Reader& reader = core_->reader;
     const std::uint32_t newest = current_slice();
-    if (users.size() == 2 && check_pair(users, digests, seen_by, status)) return;
-    std::fill_n(seen_by.begin(), digests.size(), std::uint8_t{0});
-    for (std::size_t u = 0; u < users.size(); ++u) {
-      status[u] = {check_user(key(users[u]), newest, digests, seen_by) ? UserState::known : UserState::missing,
-                   nullptr};
+    const std::size_t count = requests.size();
+    for (std::size_t i = 0; i < count + 2; ++i) {
+      if (i < count) reader.aim(requests[i].users, ring[i % 4]);
+      if (i >= 1 && i - 1 < count) reader.resolve(ring[(i - 1) % 4]);
+      if (i < 2) continue;
+      const auto& request = requests[i - 2];
+      reader.answer(ring[(i - 2) % 4], request.users, request.batch.digests, newest, request.seen_by.data(),
+                    request.status);
     }
+  }
+
+  /// ages[i] is the number of slices since the user last saw candidate i as far as the record tells: 0 in the newest,
+  /// 255 when unseen or the user is missing. Without a window what is seen has age 0.
+  template <class Item>
+  void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const noexcept {
+    core_->reader.age(user, current_slice(), batch.digests, ages.data());
   }
 
   [[nodiscard]] StoreCounters counters() const {
@@ -136,6 +176,10 @@ class MemoryStore {
     for_each_shard([&](const Shard& shard) { bytes += shard.bookkeeping_bytes(); });
     return bytes;
   }
+  /// The rate at which a user's record hides a fresh candidate now; 0 for nobody and for exact records.
+  [[nodiscard]] double expected_fpr(const User& user) const {
+    return locked(key(user), [&](State&, Shard& shard) { return shard.expected_fpr(key(user), current_slice()); });
+  }
   /// A user's record and their share of the index; 0 for nobody.
   [[nodiscard]] std::uint64_t user_bytes(const User& user) const {
     return locked(key(user), [&](State&, Shard& shard) { return shard.bytes_of(key(user)); });
@@ -148,13 +192,15 @@ class MemoryStore {
           slices(policy),
           options(validated(policy, wanted)),
           hash(policy.seed),
+          key_seed(Xxh3Hash(policy.seed)(std::string_view{"seenby user keys"}).value),
+          reader(current, key_seed),
           owned_state(new_state()) {}
 
     [[nodiscard]] State* state() const noexcept { return current.load(std::memory_order_acquire); }
     [[nodiscard]] std::unique_ptr<State> new_state() {
       auto state = std::make_unique<State>(static_cast<std::uint32_t>(std::bit_width(options.shards) - 1),
                                            options.max_bytes, slices.per_filter_fpr(policy));
-      state->context.key_seed = Xxh3Hash(policy.seed)(std::string_view{"seenby user keys"}).value;
+      state->context.key_seed = key_seed;
       state->context.exact_items = options.exact_items;
       state->context.slices = slices.windowed() ? policy.slices : 0;
       state->context.initial_items = policy.initial_items;
@@ -167,7 +213,9 @@ class MemoryStore {
     detail::SliceClock slices;
     MemoryOptions options;
     Hash hash;
+    std::uint64_t key_seed;  // where users stand in the index is as secret as where items stand in a filter
     std::atomic<State*> current{nullptr};
+    Reader reader;
     std::unique_ptr<State> owned_state;
     std::atomic<std::uint64_t> write_failures{0};
     std::mutex replay_mutex;
@@ -189,9 +237,7 @@ class MemoryStore {
     return options;
   }
 
-  [[nodiscard]] Key key(const User& user) const noexcept {
-    return detail::index_key(user, core_->state()->context.key_seed);
-  }
+  [[nodiscard]] Key key(const User& user) const noexcept { return detail::index_key(user, core_->key_seed); }
 
   /// The number of the newest slice. It never falls: a clock that jumps back finds dropped slices still dropped, and
   /// what is recorded then goes into the newest slice there is. The clock is read only where there is a window.
@@ -216,16 +262,11 @@ class MemoryStore {
   /// Runs `change(state, shard)` with the key's shard locked.
   template <class Change>
   auto locked(const Key& key, Change&& change) const {
-    for (;;) {
-      State* const state = core_->state();
-      Shard& shard = state->shard_of(key);
-      const std::lock_guard lock(shard.mutex);
-      if (state == core_->state()) return change(*state, shard);
-    }
+    return detail::with_locked_shard(core_->current, key, std::forward<Change>(change));
   }
   template <class Visit>
   void for_each_shard(Visit&& visit) const {
-    const State& state = *core_->state();
+    State& state = *core_->state();
     for (std::size_t i = 0; i < state.size(); ++i) {
       const std::lock_guard lock(state[i].mutex);
       visit(state[i]);
@@ -327,6 +368,36 @@ class MemoryStore {
     return added;
   }
 
+  Result<void> merge(const User& from, const User& into, std::uint32_t newest) {
+    const Key from_key = key(from);
+    const Key into_key = key(into);
+    if (from_key.words == into_key.words) return {};
+    if (core_->state()->context.has_history.load(std::memory_order_relaxed)) {
+      for (const User* user : {&from, &into}) {
+        const bool known = locked(key(*user), [&](State& state, Shard& shard) {
+          return shard.index.find(state.context.space, key(*user)) != nullptr;
+        });
+        if (known) continue;
+        if (auto created = create_from_history(*user, {}, newest); !created) return std::move(created).error();
+      }
+    }
+    for (;;) {
+      State* const state = core_->state();
+      Shard& from_shard = state->shard_of(from_key);
+      Shard& into_shard = state->shard_of(into_key);
+      std::unique_lock first(from_shard.mutex, std::defer_lock);
+      std::unique_lock second(into_shard.mutex, std::defer_lock);
+      if (&from_shard == &into_shard) {
+        first.lock();
+      } else {
+        std::lock(first, second);
+      }
+      if (state != core_->state()) continue;
+      if (into_shard.adopt(into_key, from_shard, from_key, newest)) from_shard.erase(from_key);
+      return {};
+    }
+  }
+
   /// Reads the history with no lock held; the record's chain serves meanwhile. A history that cannot be read leaves the
   /// chain in place, counted as over budget.
   void rebuild(const User& user, std::uint32_t slice) {
@@ -337,75 +408,6 @@ class MemoryStore {
       shard.abandon_rebuild(user_key);
       return false;
     });
-  }
-
-  // Checking.
-
-  /// Calls read(state, shard, sequence) until it returns true and nothing it looked at was reused meanwhile.
-  template <class Read>
-  void read_consistently(const Key& user_key, Read&& read) const noexcept {
-    for (int i = 0; i < detail::optimistic_tries; ++i) {
-      const State* const state = core_->state();
-      const Shard& shard = state->shard_of(user_key);
-      const std::uint32_t sequence = shard.sequence.begin_read();
-      if (!detail::ReadSequence::is_stable(sequence) || !read(*state, shard, sequence)) continue;
-      if (shard.sequence.unchanged_since(sequence) && state == core_->state()) return;
-    }
-    locked(user_key, [&](State& state, Shard& shard) { return read(state, shard, shard.sequence.begin_read()); });
-  }
-
-  /// Both users' filters at once where both have just one; false when the general way must answer.
-  bool check_pair(std::span<const User> users, std::span<const Digest> digests, std::span<std::uint8_t> seen_by,
-                  std::span<UserStatus> status) const noexcept {
-    for (int i = 0; i < detail::optimistic_tries; ++i) {
-      const State& state = *core_->state();
-      const Key first_key = detail::index_key(users[0], state.context.key_seed);
-      const Key second_key = detail::index_key(users[1], state.context.key_seed);
-      const Shard& first_shard = state.shard_of(first_key);
-      const Shard& second_shard = state.shard_of(second_key);
-      const std::uint32_t first_seen = first_shard.sequence.begin_read();
-      const std::uint32_t second_seen = second_shard.sequence.begin_read();
-      if (!detail::ReadSequence::is_stable(first_seen | second_seen)) continue;
-      const detail::Handle first = state.find(first_shard, first_key);
-      const detail::Handle second = state.find(second_shard, second_key);
-      if (first.kind() != detail::RecordKind::filter || second.kind() != detail::RecordKind::filter) return false;
-      detail::blocks_check_pair(state.context.space.at(first.block()), first.size(),
-                                state.context.space.at(second.block()), second.size(), digests, seen_by.data());
-      if (!first_shard.sequence.unchanged_since(first_seen) || !second_shard.sequence.unchanged_since(second_seen)) {
-        continue;
-      }
-      if (&state != core_->state()) continue;
-      status[0] = {UserState::known, nullptr};
-      status[1] = {UserState::known, nullptr};
-      return true;
-    }
-    return false;
-  }
-
-  /// Adds one user's answers; false when there is no such user.
-  bool check_user(const Key& user_key, std::uint32_t newest, std::span<const Digest> digests,
-                  std::span<std::uint8_t> seen_by) const noexcept {
-    bool known = false;
-    std::size_t at = 0;
-    do {
-      const auto chunk = digests.subspan(at, std::min(detail::read_chunk, digests.size() - at));
-      std::array<std::uint8_t, detail::read_chunk> hits;
-      read_consistently(user_key, [&](const State& state, const Shard& shard, std::uint32_t sequence) {
-        const detail::Handle handle = state.find(shard, user_key);
-        known = handle.kind() != detail::RecordKind::none;
-        std::fill_n(hits.begin(), chunk.size(), std::uint8_t{0});
-        std::array<std::uint8_t, detail::read_chunk> part_hits;
-        return state.for_each_part(shard, sequence, handle, newest, [&](const detail::ReadPart& part) {
-          part.check(chunk, part_hits.data());
-          for (std::size_t i = 0; i < chunk.size(); ++i) hits[i] |= part_hits[i];
-        });
-      });
-      for (std::size_t i = 0; i < chunk.size(); ++i) {
-        seen_by[at + i] = static_cast<std::uint8_t>(seen_by[at + i] + hits[i]);
-      }
-      at += chunk.size();
-    } while (known && at < digests.size());
-    return known;
   }
 
   std::unique_ptr<Core> core_;

@@ -128,6 +128,39 @@ class Shard {
     compact_if_wasteful();
     return true;
   }
+  /// Lets go of every slice that left the window.
+  void sweep(std::uint32_t newest) {
+    std::vector<Key> affected;
+    index.for_each(context_->space, [&](const auto& words, const std::uint64_t* handle_word) {
+      PartList parts;
+      decode(Handle{load_word(handle_word)}, parts);
+      if (!parts.empty() && !context_->is_live(parts[0].slice, newest)) {
+        affected.push_back(key_of_words(words, context_->key_seed));
+      }
+    });
+    for (const Key& key : affected) {
+      std::uint64_t* const word = index.find(context_->space, key);
+      Edit edit(*this, word, Handle{load_word(word)});
+      edit.drop_dead(newest);
+      edit.commit(key);
+    }
+  }
+
+  /// Adds what another user, of this shard or a locked other one, has seen; false when there is no such user.
+  bool adopt(const Key& key, const Shard& from_shard, const Key& from, std::uint32_t newest) {
+    PartList theirs;
+    if (!from_shard.parts_of(from, theirs)) return false;
+    cancel_rebuild(key);
+    std::uint64_t* const word = index.find(context_->space, key);
+    Edit edit(*this, word, Handle{word == nullptr ? 0 : load_word(word)});
+    edit.drop_dead(newest);
+    for (const Part& part : theirs) {
+      if (context_->is_live(part.slice, newest)) edit.adopt(part, from_shard.arena_.at(part.block));
+    }
+    edit.commit(key);
+    return true;
+  }
+
   /// Moves on with every erase: tells a reader of the history that what it read may be of a forgotten user.
   [[nodiscard]] std::uint64_t erasures() const noexcept { return erasures_; }
 
@@ -179,6 +212,19 @@ class Shard {
     if (word == nullptr) return false;
     decode(Handle{load_word(word)}, parts);
     return true;
+  }
+  /// The rate at which the user's live filters together hide a fresh candidate, as their item counts tell.
+  [[nodiscard]] double expected_fpr(const Key& key, std::uint32_t newest) const {
+    PartList parts;
+    double passes = 1;
+    if (!parts_of(key, parts)) return 0;
+    for (const Part& part : parts) {
+      if (part.kind != RecordKind::filter || !context_->is_live(part.slice, newest)) continue;
+      const FilterShape shape{
+          .layout = LayoutKind::split_block, .hash_count = 8, .bits = std::uint64_t{part.size} * split_block_bits};
+      passes *= 1 - sizing::expected_fpr(shape, part.items);
+    }
+    return 1 - passes;
   }
   /// Bytes of the user's blocks and slot.
   [[nodiscard]] std::uint64_t bytes_of(const Key& key) const {

@@ -7,17 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "seenby/detail/isa.hpp"
-
-#if !defined(SEENBY_THREAD_SANITIZER)
-#if defined(__SANITIZE_THREAD__)
-#define SEENBY_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SEENBY_THREAD_SANITIZER 1
-#endif
-#endif
-#endif
+#include "seenby/detail/cpu.hpp"
 
 SEENBY_DETAIL_BEGIN
 
