@@ -125,7 +125,7 @@ inline void check_all(std::span<const SplitBlockRef> filters, const Digest* dige
   } else if (!filters.empty()) {
     serving.check_pair(filters[0], filters[1], digests, count, seen);
     i = 2;
-  } else {
+  } else if (count > 0) {
     std::memset(seen, 0, count);
   }
   for (; i < filters.size(); i += 2) serving.check_pair_add(filters[i], filters[i + 1], digests, count, seen);
