@@ -75,6 +75,7 @@ for preset in "$@"; do
   run_ctest "$preset" >"$log" 2>&1 || true
   # What passed needs no line; what failed or skipped is shown with its output.
   grep -vE '^ +Start +[0-9]+:|   Passed +[0-9.]+ sec$' "$log" || true
+  sed -n '/: SKIPPED:$/,/^===/{/^===/d;/^$/d;p}' "build/$preset/Testing/Temporary/LastTest.log"
   count "$log"
   echo "== $preset: tested in $SECONDS s"
 done

@@ -67,7 +67,7 @@ TEST_CASE("a bad line is refused with the file and the line number") {
   }
 }
 
-TEST_CASE("--skip-bad says how many lines it left out and which was the first") {
+TEST_CASE("skip-bad says how many lines it left out and which was the first") {
   const auto result = run_seenby({"plan", "--from", "-", "--skip-bad"}, "a\tx\t1\nb\nc\td\nb\ty\t2\n");
   CHECK(result.exit_code == 0);
   CHECK(result.err ==

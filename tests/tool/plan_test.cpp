@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "seenby_command.hpp"
+#include "support/data.hpp"
 
 using Catch::Approx;
 using seenby::test::json_of;
@@ -82,10 +83,9 @@ TEST_CASE("plan takes users and items from a log") {
 }
 
 TEST_CASE("plan reads the real log's distribution") {
-  const char* data = std::getenv("SEENBY_REAL_LOG");
-  const std::string path = data != nullptr ? data : SEENBY_SOURCE_DIR "/../shared/data/movietweetings100k.tsv";
-  if (!std::filesystem::exists(path)) SKIP("the real log is not here: " + path);
-  const auto plan = json_of({"plan", "--from", path});
+  const std::filesystem::path path = seenby::test::data_file("movietweetings100k.tsv");
+  if (!std::filesystem::exists(path)) SKIP("the real log is not here: " + path.string());
+  const auto plan = json_of({"plan", "--from", path.string()});
   CHECK(plan["users"] == 16'554);
   CHECK(plan["median"]["items"] == 2);
   CHECK(plan["p99"]["items"] == 58);
