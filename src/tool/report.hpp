@@ -13,8 +13,8 @@ namespace seenby::tool {
 /// Labels and values in two columns, under headings.
 class Report {
  public:
-  void heading(std::string text) { rows_.push_back({std::move(text), {}}); }
-  void row(std::string label, std::string value) { rows_.push_back({std::move(label), std::move(value)}); }
+  void heading(std::string text) { rows_.emplace_back(std::move(text), std::string()); }
+  void row(std::string label, std::string value) { rows_.emplace_back(std::move(label), std::move(value)); }
   friend std::ostream& operator<<(std::ostream& out, const Report& report);
 
  private:

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -63,7 +64,7 @@ class ContainerWriter {
   std::vector<std::byte> bytes_;
 };
 
-[[nodiscard]] inline Error container_error(ErrorCode code, std::string message) {
+[[nodiscard]] inline Error container_error(ErrorCode code, std::string_view message) {
   return {code, std::string("seenby: ").append(message)};
 }
 
