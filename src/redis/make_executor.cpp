@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "seenby/redis/cluster.hpp"
 #include "seenby/redis/pool.hpp"
 
 namespace seenby::redis {
@@ -10,10 +11,7 @@ namespace seenby::redis {
 Result<std::shared_ptr<Executor>> make_executor(std::string_view text) {
   auto url = parse_url(text);
   if (!url) return std::move(url).error();
-  if (url->cluster) {
-    return Error{ErrorCode::unavailable,
-                 "seenby::redis: expected a build with the cluster executor for redis-cluster://"};
-  }
+  if (url->cluster) return std::shared_ptr<Executor>(std::make_shared<ClusterExecutor>(*url));
   return std::shared_ptr<Executor>(std::make_shared<PooledExecutor>(*url));
 }
 

@@ -67,6 +67,8 @@ class ConnectionPool {
   void report(const Result<std::vector<Reply>>& outcome);
 
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
+  /// Whether the breaker is open: requests are refused at once, but for a probe now and then.
+  [[nodiscard]] bool is_failing() const noexcept { return breaker_.is_open(); }
   [[nodiscard]] const ConnectionOptions& connection_options() const noexcept { return connection_; }
   [[nodiscard]] PoolCounters counters() const;
 
