@@ -10,6 +10,10 @@ namespace seenby::redis {
 ErrorCode classify_error(std::string_view message) noexcept {
   const std::string_view word = message.substr(0, message.find(' '));
   if (word == "WRONGTYPE") return ErrorCode::wrong_type;
+  // Redis 6.2 wraps what went wrong inside a script.
+  if (message.starts_with("ERR Error running script") && message.find("WRONGTYPE") != std::string_view::npos) {
+    return ErrorCode::wrong_type;
+  }
   for (const std::string_view passing : {"LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN"}) {
     if (word == passing) return ErrorCode::unreachable;
   }

@@ -145,6 +145,8 @@ class Executor {
   [[nodiscard]] virtual Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline) = 0;
   /// The server's name for messages: scheme, host and port or socket; no password.
   [[nodiscard]] virtual std::string name() const = 0;
+  /// Whether the server is on this machine (a Unix socket or loopback), where bytes are cheap and round trips are not.
+  [[nodiscard]] virtual bool is_local() const { return false; }
 };
 
 /// Tells the kinds of server error apart by their first word: WRONGTYPE is `wrong_type`; LOADING, CLUSTERDOWN, TRYAGAIN

@@ -97,6 +97,7 @@ class PooledExecutor final : public Executor {
 
   [[nodiscard]] Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline) override;
   [[nodiscard]] std::string name() const override;
+  [[nodiscard]] bool is_local() const override { return pool_.endpoint().is_local(); }
   [[nodiscard]] PoolCounters counters() const { return pool_.counters(); }
 
  private:

@@ -20,6 +20,10 @@ struct Endpoint {
   std::string socket_path{};
 
   [[nodiscard]] bool is_socket() const noexcept { return !socket_path.empty(); }
+  /// A socket or a loopback address.
+  [[nodiscard]] bool is_local() const noexcept {
+    return is_socket() || host.starts_with("127.") || host == "localhost" || host == "::1";
+  }
   /// "host:port", "[v6]:port" or "unix:path".
   [[nodiscard]] std::string text() const;
   friend bool operator==(const Endpoint&, const Endpoint&) = default;

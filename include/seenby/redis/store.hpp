@@ -1,0 +1,126 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// RedisStore: users' filters in plain Redis or Valkey, one string a user, no module.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "seenby/filter_store.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/redis/executor.hpp"
+#include "seenby/redis/pool.hpp"
+#include "seenby/redis/store_options.hpp"
+#include "seenby/redis/store_protocol.hpp"
+#include "seenby/result.hpp"
+
+namespace seenby::redis {
+
+/// Filters in Redis 6.2 or later, Valkey, or a cluster of either. Split-block filters, read whole (or by block, when
+/// large) and checked in the client: one pipelined round trip for all users and slices of a request, and for all
+/// requests of `check_many`. See StoreProtocol for the keys and what each write does.
+///
+/// With a history (`set_replay`) a full filter is re-inserted at a larger size and a lost one rebuilt; write the
+/// history before the filter. Without one, a full filter is succeeded by a larger, tighter one in the same value.
+///
+/// A user who could not be asked, or whose key holds something else, is `unreachable` with a typed error that names the
+/// key; the other users are answered. Writes that fail return the error and count in `write_failures`.
+///
+/// Thread-safe. Moveable while nobody uses it.
+template <HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
+class RedisStore {
+ public:
+  using user_type = User;
+  using hasher_type = Hash;
+  static constexpr bool is_remote = true;
+
+  /// Throws std::invalid_argument for a policy that cannot be kept. Does not connect yet.
+  RedisStore(std::shared_ptr<Executor> executor, StorePolicy policy, RedisStoreOptions options = {})
+      : policy_(std::move(policy)),
+        hash_(policy_.seed),
+        protocol_(std::make_unique<StoreProtocol>(std::move(executor), policy_, std::move(options), Hash::kind,
+                                                  seed_check(hash_))) {}
+  /// From a URL, see `parse_url`. Throws BadResult for a malformed one.
+  RedisStore(std::string_view url, StorePolicy policy, RedisStoreOptions options = {})
+      : RedisStore(make_executor(url).value(), std::move(policy), std::move(options)) {}
+
+  [[nodiscard]] const StorePolicy& policy() const noexcept { return policy_; }
+  [[nodiscard]] Hash hasher() const noexcept { return hash_; }
+  [[nodiscard]] StoreCounters counters() const { return protocol_->counters(); }
+  [[nodiscard]] const StoreProtocol& protocol() const noexcept { return *protocol_; }
+  /// Rebuilds missing and full filters from this from now on. For set-up, before other threads use the store.
+  void set_replay(Replay<User> replay) { replay_ = std::move(replay); }
+
+  template <class Item>
+  void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
+             std::span<UserStatus> status) const {
+    const std::vector<std::string> names = names_of(users);
+    const StoreProtocol::Job job{names, batch.digests, seen_by, status};
+    protocol_->check({&job, 1});
+  }
+
+  /// Many requests in one round trip: what a feed service gathers in one tick.
+  template <class Item>
+  void check_many(std::span<const CheckRequest<User, Item>> requests) const {
+    std::vector<std::vector<std::string>> names;
+    std::vector<StoreProtocol::Job> jobs;
+    names.reserve(requests.size());
+    jobs.reserve(requests.size());
+    for (const auto& request : requests) {
+      names.push_back(names_of(request.users));
+      jobs.push_back({names.back(), request.batch.digests, request.seen_by, request.status});
+    }
+    protocol_->check(jobs);
+  }
+
+  template <class Item>
+  Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
+    return protocol_->record(name_of(user), batch.digests, history_of(user));
+  }
+  Result<void> create(const User& user) { return protocol_->create(name_of(user)); }
+  Result<bool> forget(const User& user) { return protocol_->forget(name_of(user)); }
+  /// Builds the user's filters anew from the history. `invalid_argument` without one.
+  Result<void> rebuild(const User& user) { return protocol_->rebuild(name_of(user), history_of(user)); }
+
+  template <class Item>
+  void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const {
+    // Unknown ages are 255 already; `check` is where an unreachable user's error is told.
+    (void)protocol_->age(name_of(user), batch.digests, ages);
+  }
+
+  /// The key of a user's filter, or of the list of their slices when there is a window.
+  [[nodiscard]] std::string key_of(const User& user) const { return protocol_->key_of(name_of(user)); }
+
+ private:
+  [[nodiscard]] static std::string name_of(const User& user) {
+    if constexpr (StringItem<User>) {
+      return std::string(std::string_view(user));
+    } else if constexpr (IntegerItem<User>) {
+      return std::to_string(user);
+    } else {
+      const std::span<const std::byte> bytes = user;
+      return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};  // NOLINT: bytes as characters
+    }
+  }
+  [[nodiscard]] static std::vector<std::string> names_of(std::span<const User> users) {
+    std::vector<std::string> names;
+    names.reserve(users.size());
+    for (const User& user : users) names.push_back(name_of(user));
+    return names;
+  }
+  [[nodiscard]] ReadHistory history_of(const User& user) const {
+    if (!replay_) return {};
+    return [this, user] { return replay_(user); };
+  }
+
+  StorePolicy policy_;
+  Hash hash_;
+  Replay<User> replay_;
+  std::unique_ptr<StoreProtocol> protocol_;
+};
+
+}  // namespace seenby::redis

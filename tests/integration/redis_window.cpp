@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+// RedisStore with a rolling window: a slice is a key with a time to live of its own, and a lost one is noticed.
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "seenby/redis/store.hpp"
+#include "support/redis_server.hpp"
+#include "support/redis_store_fixture.hpp"
+
+using namespace seenby;
+using namespace seenby::redis;
+using namespace seenby::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A clock that stands still until it is told otherwise.
+struct ManualClock {
+  std::shared_ptr<std::atomic<std::int64_t>> seconds =
+      std::make_shared<std::atomic<std::int64_t>>(system_time().time_since_epoch().count() / 86'400 * 86'400);
+  [[nodiscard]] Clock clock() const {
+    return [at = seconds] { return Time(std::chrono::seconds(at->load())); };
+  }
+  void advance(std::chrono::seconds span) { *seconds += span.count(); }
+  [[nodiscard]] Time now() const { return Time(std::chrono::seconds(seconds->load())); }
+};
+
+StorePolicy thirty_days(const ManualClock& clock, std::uint32_t slices = 6) {
+  return {.wrong_hide_rate = 0.01,
+          .users_per_request = 1,
+          .window = std::chrono::hours(24 * 30),
+          .slices = slices,
+          .clock = clock.clock()};
+}
+
+constexpr std::chrono::seconds days(int count) { return std::chrono::hours(24 * count); }
+
+}  // namespace
+
+TEST_CASE("A rolling window forgets slice by slice, neither never nor all at once", "[redis][002-17]") {
+  for (const std::string& program : installed_servers()) {
+    const RedisServer server(program);
+    ManualClock clock;
+    RedisStore<> store(server.socket_url(), thirty_days(clock));
+    // An active user: ten items every five days. What is older than the window fades, ten at a time.
+    for (int step = 0; step < 20; ++step) {
+      REQUIRE(record(store, 1, sequence(static_cast<std::uint64_t>(step) * 10, 10)));
+      const auto lives = [&](int past) {
+        return ask(store, {1}, sequence(static_cast<std::uint64_t>(step - past) * 10, 10)).seen();
+      };
+      for (int past = 0; past <= std::min(step, 6); ++past) CHECK(lives(past) == 10);
+      for (int past = 8; past <= step; ++past) CHECK(lives(past) <= 1);
+      clock.advance(days(5));
+    }
+  }
+}
+
+TEST_CASE("Every slice has its own time to live, and all keys of a user share one hash tag", "[redis][002-17]") {
+  const RedisServer server;
+  ManualClock clock;
+  RedisStore<> store(server.socket_url(), thirty_days(clock));
+  REQUIRE(record(store, 1, {1}));
+  const std::int64_t first = clock.now().time_since_epoch().count() / days(5).count();
+  clock.advance(days(5));
+  REQUIRE(record(store, 1, {2}));
+  const std::string older = store.protocol().slice_key_of("1", first);
+  const std::string newer = store.protocol().slice_key_of("1", first + 1);
+  CHECK(older == "seenby:{1}:" + std::to_string(first));
+  const auto ttl_older = server.call_integer({"TTL", older});
+  const auto ttl_newer = server.call_integer({"TTL", newer});
+  // (The older one was given its time five days ago by our clock, a moment ago by the server's.)
+  CHECK(ttl_older > days(30).count());
+  CHECK(ttl_older <= days(35).count() + 60);
+  CHECK(ttl_newer > days(30).count());
+  CHECK(ttl_newer <= days(35).count() + 60);
+  // Recording again refreshes nothing: an active user's past still fades.
+  server.call({"EXPIRE", newer, "1000"});
+  REQUIRE(record(store, 1, {3}));
+  CHECK(server.call_integer({"TTL", newer}) <= 1000);
+}
+
+TEST_CASE("Thirty slices together keep the wrong-hide rate", "[redis][003-04]") {
+  const RedisServer server;
+  ManualClock clock;
+  RedisStore<> store(server.socket_url(), thirty_days(clock, 30));
+  for (int day = 0; day < 31; ++day) {
+    REQUIRE(record(store, 1, sequence(static_cast<std::uint64_t>(day) * 20, 20)));
+    if (day < 30) clock.advance(days(1));
+  }
+  CHECK(ask(store, {1}, sequence(0, 620)).seen() == 620);
+  CHECK(ask(store, {1}, sequence(1'000'000, 20'000)).seen() <= 200 + 5 * 15 + 5);
+}
+
+TEST_CASE("A lost slice makes its user unknown, and the next record rebuilds it from the history",
+          "[redis][002-15][002-17]") {
+  for (const std::string& program : installed_servers()) {
+    const RedisServer server(program);
+    ManualClock clock;
+    TruthfulHistory history;
+    RedisStore<> store(server.socket_url(), thirty_days(clock));
+    store.set_replay(history.replay());
+    const std::int64_t first = clock.now().time_since_epoch().count() / days(5).count();
+    for (int slice = 0; slice < 3; ++slice) {
+      const auto items = sequence(static_cast<std::uint64_t>(slice) * 100, 40);
+      history.append(1, items, clock.now());
+      REQUIRE(record(store, 1, items));
+      if (slice < 2) clock.advance(days(5));
+    }
+    const auto all_there = [&] {
+      for (std::uint64_t slice = 0; slice < 3; ++slice) {
+        const auto answer = ask(store, {1}, sequence(slice * 100, 40));
+        CHECK(answer.status[0].state == UserState::known);
+        CHECK(answer.seen() == 40);
+      }
+    };
+    all_there();
+    for (std::int64_t slice = 0; slice < 3; ++slice) {
+      REQUIRE(server.call_integer({"DEL", store.protocol().slice_key_of("1", first + slice)}) == 1);
+      CHECK(ask(store, {1}, {0}).status[0].state == UserState::missing);
+      history.append(1, {{999}}, clock.now());
+      REQUIRE(record(store, 1, {999}));
+      all_there();
+    }
+    REQUIRE(server.call_integer({"DEL", store.key_of(1)}) == 1);
+    CHECK(ask(store, {1}, {0}).status[0].state == UserState::missing);
+    REQUIRE(record(store, 1, {999}));
+    all_there();
+  }
+}
+
+TEST_CASE("Without a history a lost slice is started anew and the others kept", "[redis][002-17]") {
+  const RedisServer server;
+  ManualClock clock;
+  RedisStore<> store(server.socket_url(), thirty_days(clock));
+  REQUIRE(record(store, 1, sequence(0, 10)));
+  const std::int64_t first = clock.now().time_since_epoch().count() / days(5).count();
+  clock.advance(days(5));
+  REQUIRE(record(store, 1, sequence(100, 10)));
+  REQUIRE(server.call_integer({"DEL", store.protocol().slice_key_of("1", first + 1)}) == 1);
+  CHECK(ask(store, {1}, {0}).status[0].state == UserState::missing);
+  REQUIRE(record(store, 1, {7'000}));
+  CHECK(ask(store, {1}, sequence(0, 10)).seen() == 10);
+  CHECK(ask(store, {1}, {7'000}).seen() == 1);
+}
+
+TEST_CASE("A slice begun by a writer whose clock is ahead is read all the same", "[redis]") {
+  const RedisServer server;
+  ManualClock clock;
+  RedisStore<> behind(server.socket_url(), thirty_days(clock));
+  ManualClock fast = {std::make_shared<std::atomic<std::int64_t>>(clock.seconds->load() + days(5).count())};
+  RedisStore<> ahead(server.socket_url(), thirty_days(fast));
+  REQUIRE(record(behind, 1, {1}));
+  REQUIRE(record(ahead, 1, {2}));
+  CHECK(ask(behind, {1}, {1, 2}).seen() == 2);
+}
+
+TEST_CASE("Ages count slices since an item was last seen", "[redis]") {
+  const RedisServer server;
+  ManualClock clock;
+  RedisStore<> store(server.socket_url(), thirty_days(clock));
+  for (std::uint64_t slice = 0; slice < 4; ++slice) {
+    REQUIRE(record(store, 1, {slice, 99}));
+    if (slice < 3) clock.advance(days(5));
+  }
+  const std::vector<std::uint64_t> items{0, 1, 2, 3, 99, 5'000'000};
+  const auto digests = digests_of(items);
+  std::vector<std::uint8_t> ages(items.size());
+  store.age(1, ItemBatch<std::uint64_t>{items, digests}, ages);
+  CHECK(ages == std::vector<std::uint8_t>{3, 2, 1, 0, 0, 255});
+}
+
+TEST_CASE("A window is created empty, forgotten whole, and rebuilt on request", "[redis]") {
+  const RedisServer server;
+  ManualClock clock;
+  TruthfulHistory history;
+  RedisStore<> store(server.socket_url(), thirty_days(clock));
+  REQUIRE(store.create(1));
+  CHECK(ask(store, {1}, sequence(0, 50)).status[0].state == UserState::known);
+  CHECK(ask(store, {1}, sequence(0, 50)).seen() == 0);
+  REQUIRE(record(store, 1, {1}));
+  CHECK(store.forget(1).value());
+  CHECK(server.call_integer({"DBSIZE"}) == 0);
+  history.append(1, sequence(0, 300), clock.now() - days(10));
+  store.set_replay(history.replay());
+  REQUIRE(store.rebuild(1));
+  CHECK(ask(store, {1}, sequence(0, 300)).seen() == 300);
+}
+
+TEST_CASE("A whole-key time to live is fixed or refreshed, as chosen, and both faults show", "[redis][002-17]") {
+  const RedisServer server;
+  RedisStore<> fixed(server.socket_url(), {}, {.prefix = "f:", .time_to_live = TimeToLive::fixed, .ttl = 1000s});
+  RedisStore<> refreshed(server.socket_url(), {},
+                         {.prefix = "r:", .time_to_live = TimeToLive::refreshed, .ttl = 1000s});
+  for (RedisStore<>* store : {&fixed, &refreshed}) {
+    REQUIRE(record(*store, 1, {1}));
+    CHECK(server.call_integer({"TTL", store->key_of(1)}) >= 998);
+    server.call({"EXPIRE", store->key_of(1), "100"});
+    // Also through a growth.
+    REQUIRE(record(*store, 1, sequence(0, 100)));
+  }
+  CHECK(server.call_integer({"TTL", fixed.key_of(1)}) <= 100);      // the cliff comes
+  CHECK(server.call_integer({"TTL", refreshed.key_of(1)}) >= 998);  // never for an active user
+}
