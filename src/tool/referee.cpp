@@ -24,11 +24,11 @@ struct CountingAllocator {
   CountingAllocator(const CountingAllocator<U>& other) : bytes(other.bytes) {}  // NOLINT(google-explicit-constructor)
 
   T* allocate(std::size_t count) {
-    *bytes += count * sizeof(T);
+    *bytes += count * sizeof(T);  // NOLINT(bugprone-sizeof-expression): buckets are pointers
     return std::allocator<T>{}.allocate(count);
   }
   void deallocate(T* at, std::size_t count) {
-    *bytes -= count * sizeof(T);
+    *bytes -= count * sizeof(T);  // NOLINT(bugprone-sizeof-expression)
     std::allocator<T>{}.deallocate(at, count);
   }
   template <class U>

@@ -24,6 +24,7 @@ struct ReplayOptions {
   std::string users_per_request = "2";
   std::string page = "10";
   std::string requests = "100K";
+  std::string verify;
   std::string window;
   std::string slices = "1";
   std::uint64_t seed = 1;
@@ -42,6 +43,7 @@ ReplaySettings parse_settings(const ReplayOptions& options) {
   settings.requests = parse_count("--requests", options.requests);
   settings.seed = options.seed;
   settings.history = !options.no_history;
+  if (!options.verify.empty()) settings.verify = parse_count("--verify", options.verify);
   if (options.window.empty()) return settings;
   settings.window = parse_duration("--window", options.window);
   settings.slices = static_cast<std::uint32_t>(parse_between("--slices", options.slices, 366));
@@ -78,6 +80,11 @@ nlohmann::ordered_json as_json(const ReplayFigures& figures, const ReplaySetting
       {"growths", figures.growths},
       {"growths_over_budget", figures.over_budget},
   };
+  if (settings.verify > 0) {
+    json["verify_lookups"] = figures.verify_lookups;
+    json["verified"] = figures.verified;
+    json["verify_missed"] = figures.verify_missed;
+  }
   if (settings.window.count() > 0) {
     json["window_seconds"] = settings.window.count();
     json["slices"] = settings.slices;
@@ -120,6 +127,11 @@ Report as_report(const ReplayFigures& figures, const ReplaySettings& settings) {
   }
   report.row("underfilled pages",
              with_commas(figures.underfilled_pages) + " (fewer than " + std::to_string(settings.page) + " unseen)");
+  if (settings.verify > 0) {
+    report.row("with verify", with_commas(figures.verified) + " fresh candidates won back by " +
+                                  with_commas(figures.verify_lookups) + " look-ups, " +
+                                  with_commas(figures.verify_missed) + " still missing from pages");
+  }
   if (figures.unknown_users > 0) report.row("unknown users", with_commas(figures.unknown_users));
   report.row("checks a second", as_short(figures.checks_per_second));
   return report;
@@ -159,7 +171,11 @@ void add_replay(CLI::App& app) {
   command->add_option("--seed", options->seed, "Draws the requests; the same seed draws the same")
       ->type_name("N")
       ->capture_default_str();
-  command->add_flag("--no-history", options->no_history, "Grow filters without re-inserting from a history");
+  auto* no_history =
+      command->add_flag("--no-history", options->no_history, "Grow filters without re-inserting from a history");
+  add("--verify", options->verify, "N", "Ask each request again for a page, with N look-ups in the history to fill it")
+      ->excludes(no_history)
+      ->excludes(window);
   command->add_flag("--skip-bad", options->skip_bad, "Count bad lines and go on");
   command->add_flag("--json", options->json, "Print one JSON object");
   command->footer(

@@ -85,6 +85,25 @@ class Replayer {
     figures_.unknown_users += page_.unknown_users().size();
     figures_.underfilled_pages += page_.size() < settings_.page ? 1U : 0U;
     judge(source_.users(), source_.candidates());
+    if constexpr (Filter::has_history) {
+      if (settings_.verify > 0) verify(pool);
+    }
+  }
+
+  /// The same request again, for one page, with leave to ask the history: it must get every fresh candidate it needs.
+  void verify(const Pool& pool) {
+    filter_.select_unseen(pool, std::span(source_.users()),
+                          {.limit = settings_.page, .relax = {Verify{.lookups = settings_.verify}}}, page_);
+    const auto fresh = static_cast<std::size_t>(std::count_if(
+        source_.candidates().begin(), source_.candidates().end(),
+        [&](std::uint32_t item) { return referee_.judge(source_.users(), item, now_) == Verdict::fresh; }));
+    figures_.verify_lookups += page_.lookups();
+    figures_.verify_missed += std::min<std::size_t>(settings_.page, fresh) - page_.size();
+    for (const Pick& pick : page_) {
+      figures_.verified += pick.reason == PickReason::verified ? 1U : 0U;
+      const std::uint32_t item = source_.candidates()[pick.index];
+      figures_.false_negatives += referee_.judge(source_.users(), item, now_) == Verdict::seen ? 1U : 0U;
+    }
   }
 
   /// Compares the page with what really was. The page keeps the candidates' order.
@@ -128,6 +147,7 @@ class Replayer {
   }
 
   void weigh() {
+    filter_.store().sweep();  // users who did not come back still hold slices that have left the window
     std::vector<std::uint64_t> bytes;
     std::vector<std::uint64_t> exact;
     std::vector<std::uint64_t> bare;

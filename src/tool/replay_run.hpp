@@ -20,7 +20,8 @@ struct ReplaySettings {
   std::chrono::seconds window{0};
   std::uint32_t slices = 1;
   std::uint64_t seed = 1;
-  bool history = true;  ///< filters grow by re-insert from a history; without one, by succession
+  std::uint64_t verify = 0;  ///< history look-ups a request may make to fill its page; 0: not tried
+  bool history = true;       ///< filters grow by re-insert from a history; without one, by succession
 };
 
 /// What came out.
@@ -37,7 +38,10 @@ struct ReplayFigures {
   std::uint64_t false_negatives = 0;       ///< of those, shown all the same; includes the last sweep over all users
   std::uint64_t repeats_after_window = 0;  ///< shown again after the window: allowed
   std::uint64_t underfilled_pages = 0;
-  std::uint64_t unknown_users = 0;  ///< users of requests without a filter
+  std::uint64_t verify_lookups = 0;  ///< made by requests that may verify
+  std::uint64_t verified = 0;        ///< fresh candidates that they won back
+  std::uint64_t verify_missed = 0;   ///< fresh candidates that their pages still lacked
+  std::uint64_t unknown_users = 0;   ///< users of requests without a filter
   std::uint64_t growths = 0;
   std::uint64_t over_budget = 0;  ///< growths that could not keep the budget
   std::uint64_t store_bytes = 0;  ///< everything the store holds, tables and all

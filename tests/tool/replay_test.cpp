@@ -75,6 +75,19 @@ TEST_CASE("the real log replays through a window without a repeat inside it", "[
   CHECK(replay["wrong_hide_rate"] <= 0.01);
 }
 
+TEST_CASE("with verify every page of the real log's replay gets the fresh candidates it needs", "[001-01][002-14]") {
+  // Twelve candidates for a page of ten, of which some are seen: most pages are thin, and need what was wrongly hidden.
+  const auto replay = json_of({"replay", real_log(), "--candidates", "12", "--verify", "100"});
+  CHECK(replay["underfilled_pages"] > 10'000);
+  CHECK(replay["wrongly_hidden"] > 100);
+  CHECK(replay["verified"] > 100);
+  CHECK(replay["verify_missed"] == 0);
+  CHECK(replay["false_negatives"] == 0);
+  CHECK(replay["verify_lookups"] > replay["verified"]);
+  // A single look-up a request is not enough for two users.
+  CHECK(json_of({"replay", real_log(), "--candidates", "12", "--verify", "1"})["verify_missed"] > 0);
+}
+
 TEST_CASE("a small log's figures are as counted by hand") {
   // Ten users of three items each; a request of one user, with every item a candidate.
   const auto replay = json_of({"replay", "-", "--users-per-request", "1", "--candidates", "5"}, log_of(10, 3));
@@ -155,6 +168,7 @@ TEST_CASE("replay refuses bad lines and nonsense") {
   CHECK(refused(run_seenby({"replay", "-", "--users-per-request", "300"}, "a\tx\t1\n"),
                 "--users-per-request: expected 1 to 255"));
   CHECK(refused(run_seenby({"replay", "-", "--window", "2s", "--slices", "6"}, "a\tx\t1\n"), "expected"));
+  CHECK(refused(run_seenby({"replay", "-", "--verify", "9", "--no-history"}, "a\tx\t1\n"), "--no-history excludes --verify"));
   const auto skipping = json_of({"replay", "-", "--skip-bad"}, "a\tx\t1\nb\ty\nb\tx\t2\n");
   CHECK(skipping["skipped_lines"] == 1);
   CHECK(skipping["events"] == 2);
