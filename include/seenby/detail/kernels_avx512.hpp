@@ -91,17 +91,28 @@ SEENBY_AVX512_INLINE void check_tail(const SplitBlockRef (&filters)[Filters], co
   _mm_mask_storeu_epi8(seen, present, _mm_add_epi8(before, hits));
 }
 
+/// Answers one whole round.
+template <bool Add, std::size_t Filters>
+SEENBY_AVX512_INLINE void check_round(const SplitBlockRef (&filters)[Filters], const Digest* round, std::uint8_t* seen,
+                                      __m512i salts) noexcept {
+  const __m128i hits = count_round(filters, round, _mm512_loadu_si512(round), salts);
+  auto* out = reinterpret_cast<__m128i*>(seen);
+  _mm_storel_epi64(out, Add ? _mm_add_epi8(_mm_loadl_epi64(out), hits) : hits);
+}
+
 template <bool Add, std::size_t Filters>
 SEENBY_AVX512_INLINE void check_all(const SplitBlockRef (&filters)[Filters], const Digest* digests, std::size_t count,
                                     std::uint8_t* seen) noexcept {
   const __m512i salt = salts();
   std::size_t i = 0;
-  for (; i + round_size <= count; i += round_size) {
-    const __m128i hits = count_round(filters, digests + i, _mm512_loadu_si512(digests + i), salt);
-    auto* out = reinterpret_cast<__m128i*>(seen + i);
-    _mm_storel_epi64(out, Add ? _mm_add_epi8(_mm_loadl_epi64(out), hits) : hits);
+  for (; i + round_size <= count; i += round_size) check_round<Add>(filters, digests + i, seen + i, salt);
+  if (i == count) return;
+  if (!Add && count >= round_size) {
+    // The last round once more over candidates that are answered already: cheaper than one with gaps.
+    check_round<Add>(filters, digests + count - round_size, seen + count - round_size, salt);
+  } else {
+    check_tail<Add>(filters, digests + i, count - i, seen + i, salt);
   }
-  if (i < count) check_tail<Add>(filters, digests + i, count - i, seen + i, salt);
 }
 
 /// For a filter that outgrows the cache: asks for blocks well before they are tested.
@@ -109,6 +120,7 @@ template <bool Add>
 SEENBY_AVX512 void check_large(SplitBlockRef filter, const Digest* digests, std::size_t count,
                                std::uint8_t* seen) noexcept {
   const SplitBlockRef filters[1] = {filter};
+  const __m512i salt = salts();
   for (std::size_t i = 0; i < count && i < prefetch_distance; ++i) __builtin_prefetch(block_of(filter, digests[i]));
   std::size_t i = 0;
   for (; i + prefetch_distance + round_size <= count; i += round_size) {
@@ -116,7 +128,7 @@ SEENBY_AVX512 void check_large(SplitBlockRef filter, const Digest* digests, std:
     for (std::size_t j = i + prefetch_distance; j < i + prefetch_distance + round_size; ++j) {
       __builtin_prefetch(block_of(filter, digests[j]));
     }
-    check_all<Add>(filters, digests + i, round_size, seen + i);
+    check_round<Add>(filters, digests + i, seen + i, salt);
   }
   check_all<Add>(filters, digests + i, count - i, seen + i);
 }
