@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Ours, from a build without -march: kernels are chosen at run time.
+
+#include <memory>
+#include <utility>
+
+#include "contender.hpp"
+#include "seenby/bloom_filter.hpp"
+#include "seenby/candidate_pool.hpp"
+#include "seenby/detail/kernels.hpp"
+#include "seenby/memory_store.hpp"
+#include "seenby/seen_filter.hpp"
+
+namespace peers {
+namespace {
+
+class SeenbyStore final : public Store {
+ public:
+  void record(User user, const Items& history) override { filter_.record_all(user, history.items).value(); }
+  void prepare(std::span<const Items> pages) override {
+    pools_.clear();
+    for (const Items& page : pages) pools_.emplace_back(page.items);
+  }
+  std::size_t select(std::span<const Request> requests) override {
+    std::size_t total = 0;
+    for (const Request& request : requests) {
+      filter_.select_unseen(pools_[request.page], std::span<const User>(request.users), {}, page_);
+      total += page_.size();
+    }
+    return total;
+  }
+
+ private:
+  seenby::SeenFilter<seenby::MemoryStore<User>> filter_{
+      seenby::MemoryStore<User>{{.wrong_hide_rate = 2 * filter_fpr, .users_per_request = users_per_request}}};
+  std::vector<seenby::CandidatePool<Item>> pools_;
+  seenby::Selection page_;
+};
+
+class SeenbySet final : public Set {
+ public:
+  SeenbySet(std::size_t items, double fpr) : filter_({.expected_items = items, .target_fpr = fpr}) {}
+  void insert(std::span<const Item>, std::span<const Digest> digests) override { filter_.insert(digests); }
+  std::size_t count(std::span<const Item>, std::span<const Digest> digests) override {
+    std::size_t found = 0;
+    for (const Digest digest : digests) found += filter_.may_contain(digest) ? 1U : 0U;
+    return found;
+  }
+  void look_up(std::span<const Item>, std::span<const Digest> digests, std::uint8_t* found) override {
+    filter_.may_contain(digests, {found, digests.size()});
+  }
+
+ private:
+  seenby::BloomFilter<Item, seenby::SplitBlockLayout> filter_;
+};
+
+}  // namespace
+
+std::vector<Contender> seenby_contenders() {
+  return {{"seenby", [] { return std::make_unique<SeenbyStore>(); },
+           [](std::size_t items, double fpr) { return std::make_unique<SeenbySet>(items, fpr); }}};
+}
+
+BareKernel::BareKernel(std::span<const User> users) {
+  Items history;
+  for (const User user : users) {
+    history_of(user, history);
+    const auto shape = seenby::sizing::shape_for(seenby::LayoutKind::split_block, history.items.size(), filter_fpr);
+    const Filter filter{user, blocks_.size(), static_cast<std::uint32_t>(shape.bits / seenby::split_block_bits)};
+    blocks_.resize(blocks_.size() + shape.bytes());
+    seenby::detail::insert(blocks_.data() + filter.offset, filter.block_count, history.digests.data(),
+                           history.digests.size());
+    filters_.push_back(filter);
+  }
+}
+
+void BareKernel::prepare(std::span<const Items> pages) {
+  pages_.clear();
+  for (const Items& page : pages) pages_.push_back(page.digests.data());
+  seen_.resize(page_size);
+  unseen_.resize(page_size);
+}
+
+std::size_t BareKernel::select(std::span<const Request> requests) {
+  std::size_t total = 0;
+  for (const Request& request : requests) {
+    // Pairs stand in the array as the requests name them: nothing is looked up.
+    const Filter& first = filters_[2 * request.page];
+    const Filter& second = filters_[2 * request.page + 1];
+    seenby::detail::check_pair({blocks_.data() + first.offset, first.block_count},
+                               {blocks_.data() + second.offset, second.block_count}, pages_[request.page], page_size,
+                               seen_.data());
+    total += seenby::detail::compact_unseen(seen_.data(), page_size, unseen_.data());
+  }
+  return total;
+}
+
+}  // namespace peers
