@@ -11,6 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 deps=$here/.deps
 [[ -e $deps/boost/include/boost/bloom/filter.hpp ]] && { echo "get_boost: already in $deps/boost"; exit 0; }
 
+# shellcheck disable=SC2016  # the dollar is apt's
 site=$(apt-get indextargets --format '$(SITE)' 'Origin: Debian' 'Component: main' | head -n 1)
 [[ -n $site ]] || { echo "get_boost: expected a Debian mirror among this machine's apt sources, found none" >&2; exit 1; }
 
