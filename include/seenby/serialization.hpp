@@ -135,8 +135,9 @@ inline Result<FilterHeader> decode_header(std::span<const std::byte> bytes, std:
   }
   if ((first & 0x0fU) != detail::format_version) {
     std::string message = "expected format version 1, got ";
-    return header_error(ErrorCode::unsupported_version,
-                        message.append(std::to_string(first & 0x0fU)).append("; a newer seenby wrote this filter"));
+    message.append(std::to_string(first & 0x0fU));
+    if ((first & 0x0fU) > detail::format_version) message.append("; a newer seenby wrote this filter");
+    return header_error(ErrorCode::unsupported_version, std::move(message));
   }
   FilterHeader header;
   const auto layout = std::to_integer<std::uint8_t>(at[1]);
@@ -166,11 +167,12 @@ inline Result<FilterHeader> decode_header(std::span<const std::byte> bytes, std:
     return header_error(ErrorCode::corrupt, message.append(std::to_string(k)));
   }
   header.shape.bits = detail::load_le<std::uint32_t>(at + 4) * detail::size_unit_bits(header.shape.layout);
-  if (header.shape.bits == 0 || header.shape.bits > max_filter_bits || code == 0) {
-    std::string message = "expected 1 to 2^37 bits and a rate below 1, got ";
-    return header_error(header.shape.bits > max_filter_bits ? ErrorCode::too_large : ErrorCode::corrupt,
-                        message.append(std::to_string(header.shape.bits)).append(" bits"));
+  if (header.shape.bits == 0 || header.shape.bits > max_filter_bits) {
+    std::string message = "expected 1 to 2^37 bits, got ";
+    return header_error(header.shape.bits == 0 ? ErrorCode::corrupt : ErrorCode::too_large,
+                        message.append(std::to_string(header.shape.bits)));
   }
+  if (code == 0) return header_error(ErrorCode::corrupt, "expected a target rate below 1, got 1");
   if (value_bytes != header_bytes + header.shape.bytes()) {
     std::string message = "expected ";
     message.append(std::to_string(header_bytes + header.shape.bytes())).append(" bytes (32 of header and ");
