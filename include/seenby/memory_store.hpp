@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "seenby/detail/memory_reader.hpp"
+#include "seenby/detail/memory_snapshot.hpp"
 #include "seenby/detail/memory_state.hpp"
 #include "seenby/detail/slice_clock.hpp"
 #include "seenby/filter_store.hpp"
@@ -115,6 +117,32 @@ class MemoryStore {
     for_each_shard([&](Shard& shard) { shard.sweep(newest); });
   }
 
+  /// Writes all users to a file while the store goes on serving: what was acknowledged before is in it. A kill at any
+  /// moment leaves the old file or the new one, and perhaps a temporary one beside it ("NAME.XXXXXX"). Errors: io.
+  Result<void> snapshot(const std::filesystem::path& path) const {
+    const std::lock_guard lock(core_->snapshot_mutex);
+    return detail::write_snapshot(*core_->state(), identity(), current_slice(), path);
+  }
+
+  /// Replaces all users by a snapshot's; for each user a check sees the record before or the one after. The shards'
+  /// number and the wrong-hide rate may differ from those it was written under; where the filters then err more than
+  /// the policy allows, over_budget counts them. Errors, which leave the store as it is: bad_magic,
+  /// unsupported_version, truncated, corrupt, parameter_mismatch (another hash, seed, window or kind of user),
+  /// too_large (max_bytes), io. Readers may be looking at the users before until the store goes, so 100 bytes a shard
+  /// or so stay behind each time.
+  Result<void> restore(const std::filesystem::path& path) {
+    return guarded<void>(0, [&]() -> Result<void> {
+      const std::lock_guard lock(core_->snapshot_mutex);
+      auto fresh = core_->new_state();
+      const auto newest = detail::read_snapshot(*fresh, identity(), path);
+      if (!newest) return newest.error();
+      core_->replace_state(std::move(fresh));
+      const auto seconds = std::chrono::seconds(std::int64_t{*newest} * core_->slices.slice_seconds());
+      if (core_->slices.windowed()) (void)core_->slices.newest(Time(seconds));
+      return {};
+    });
+  }
+
   /// One added to seen_by[i] for every user whose record says "seen" of candidate i; both spans are overwritten.
   /// O(users * candidates * parts), a user without a window having one part in most cases.
   template <class Item>
@@ -156,17 +184,19 @@ class MemoryStore {
   }
 
   [[nodiscard]] StoreCounters counters() const {
-    StoreCounters total;
+    std::uint64_t user_count = 0;
+    detail::ShardCounters total;
     for_each_shard([&](const Shard& shard) {
-      total.users += shard.index.users();
-      total.records += shard.counters.records;
-      total.growths += shard.counters.growths;
-      total.rebuilds += shard.counters.rebuilds;
-      total.over_budget += shard.counters.over_budget;
-      total.slices_dropped += shard.counters.slices_dropped;
+      user_count += shard.index.users();
+      total += shard.counters;
     });
-    total.write_failures = core_->write_failures.load(std::memory_order_relaxed);
-    return total;
+    return {.users = user_count,
+            .records = total.records,
+            .write_failures = core_->write_failures.load(std::memory_order_relaxed),
+            .growths = total.growths,
+            .rebuilds = total.rebuilds,
+            .over_budget = total.over_budget,
+            .slices_dropped = total.slices_dropped};
   }
   [[nodiscard]] std::uint64_t users() const { return counters().users; }
 
@@ -191,33 +221,53 @@ class MemoryStore {
         : policy(std::move(given)),
           slices(policy),
           options(validated(policy, wanted)),
+          rates(slices.per_filter_fpr(policy)),
           hash(policy.seed),
           key_seed(Xxh3Hash(policy.seed)(std::string_view{"seenby user keys"}).value),
           reader(current, key_seed),
-          owned_state(new_state()) {}
+          owned_states(1) {
+      owned_states[0] = new_state();
+      current.store(owned_states[0].get(), std::memory_order_release);
+    }
 
     [[nodiscard]] State* state() const noexcept { return current.load(std::memory_order_acquire); }
     [[nodiscard]] std::unique_ptr<State> new_state() {
       auto state = std::make_unique<State>(static_cast<std::uint32_t>(std::bit_width(options.shards) - 1),
-                                           options.max_bytes, slices.per_filter_fpr(policy));
+                                           options.max_bytes, rates);
       state->context.key_seed = key_seed;
       state->context.exact_items = options.exact_items;
       state->context.slices = slices.windowed() ? policy.slices : 0;
       state->context.initial_items = policy.initial_items;
       state->context.growth_factor = policy.growth_factor;
-      current.store(state.get(), std::memory_order_release);
       return state;
+    }
+    void replace_state(std::unique_ptr<State> fresh) {
+      const std::lock_guard replacing(replay_mutex);
+      State& old = *state();
+      State& next = *fresh;
+      owned_states.push_back(std::move(fresh));
+      next.context.has_history.store(replay != nullptr, std::memory_order_relaxed);
+      current.store(&next, std::memory_order_release);
+      // A writer that found the old state current finishes there first: it wrote just before the restore.
+      for (std::size_t i = 0; i < old.size(); ++i) {
+        const std::lock_guard lock(old[i].mutex);
+        const std::lock_guard counting(next[0].mutex);
+        next[0].counters += old[i].counters;
+        old[i].retire();
+      }
     }
 
     StorePolicy policy;
     detail::SliceClock slices;
     MemoryOptions options;
+    detail::RateTables rates;
     Hash hash;
     std::uint64_t key_seed;  // where users stand in the index is as secret as where items stand in a filter
     std::atomic<State*> current{nullptr};
     Reader reader;
-    std::unique_ptr<State> owned_state;
+    std::vector<std::unique_ptr<State>> owned_states;  // the last one is current
     std::atomic<std::uint64_t> write_failures{0};
+    std::mutex snapshot_mutex;
     std::mutex replay_mutex;
     std::shared_ptr<const Replay<User>> replay;
   };
@@ -232,11 +282,19 @@ class MemoryStore {
     require(policy.initial_items <= (std::uint64_t{1} << 32), "1 to 2^32 initial_items",
             static_cast<double>(policy.initial_items));
     require(options.shards >= 1 && options.shards <= 65536, "1 to 65536 shards", options.shards);
-    require(options.exact_items <= 64, "0 to 64 exact_items", options.exact_items);
+    require(options.exact_items <= detail::max_exact_items, "0 to 64 exact_items", options.exact_items);
     options.shards = std::bit_ceil(options.shards);
     return options;
   }
 
+  [[nodiscard]] detail::SnapshotIdentity identity() const noexcept {
+    const auto& slices = core_->slices;
+    return {.hash = Hash::kind,
+            .key_words = static_cast<std::uint8_t>(key_words),
+            .seed_check = seed_check(core_->hash),
+            .slices = static_cast<std::uint16_t>(slices.windowed() ? core_->policy.slices : 0),
+            .slice_seconds = static_cast<std::uint64_t>(slices.slice_seconds())};
+  }
   [[nodiscard]] Key key(const User& user) const noexcept { return detail::index_key(user, core_->key_seed); }
 
   /// The number of the newest slice. It never falls: a clock that jumps back finds dropped slices still dropped, and

@@ -20,15 +20,21 @@
 
 SEENBY_DETAIL_BEGIN
 
-/// What all shards of a store share. Immutable but for the address space (thread-safe) and the flag.
-struct ShardContext {
-  ShardContext(std::uint64_t max_bytes, double rate)
-      : space(max_bytes), slice_rate(rate), whole_rate(rate), first_link(rate * first_link_share) {}
+/// What the filters of one user and slice may hide together, and what first filters hold within it.
+struct RateTables {
+  explicit RateTables(double rate) : slice_rate(rate), whole_rate(rate), first_link(rate * first_link_share) {}
 
-  AddressSpace space;
-  double slice_rate;         ///< what the filters of one user and slice may hide together
+  double slice_rate;
   CapacityTable whole_rate;  ///< filters that a history will re-insert may use all of it
   CapacityTable first_link;  ///< filters that may have to be chained leave some to their successors
+};
+
+/// What all shards of a store share. Immutable but for the address space (thread-safe) and the flag.
+struct ShardContext {
+  ShardContext(std::uint64_t max_bytes, const RateTables& tables) : space(max_bytes), rates(tables) {}
+
+  AddressSpace space;
+  const RateTables& rates;
   std::atomic<bool> has_history{false};
   std::uint64_t key_seed = 0;
   std::uint32_t exact_items = 0;
@@ -38,7 +44,7 @@ struct ShardContext {
 
   [[nodiscard]] bool windowed() const noexcept { return slices != 0; }
   [[nodiscard]] const CapacityTable& table() const noexcept {
-    return has_history.load(std::memory_order_relaxed) ? whole_rate : first_link;
+    return has_history.load(std::memory_order_relaxed) ? rates.whole_rate : rates.first_link;
   }
   /// Whether a slice can still be asked for when `newest` is the newest.
   [[nodiscard]] bool is_live(std::uint32_t slice, std::uint32_t newest) const noexcept {
@@ -58,6 +64,15 @@ struct ShardCounters {
   std::uint64_t rebuilds = 0;
   std::uint64_t over_budget = 0;
   std::uint64_t slices_dropped = 0;
+
+  ShardCounters& operator+=(const ShardCounters& other) noexcept {
+    records += other.records;
+    growths += other.growths;
+    rebuilds += other.rebuilds;
+    over_budget += other.over_budget;
+    slices_dropped += other.slices_dropped;
+    return *this;
+  }
 };
 
 /// What an insert did, and whether the user should now be rebuilt from the history.
@@ -239,6 +254,33 @@ class Shard {
     return granules * granule_bytes +
            std::uint64_t{table.slots} * UserIndex<Words>::slot_words * sizeof(std::uint64_t) / index.users();
   }
+  // Snapshots.
+
+  /// Appends every user's live parts.
+  template <class Writer>
+  void write_records(Writer& out, std::uint32_t newest) const {
+    index.for_each(context_->space, [&](const auto& words, const std::uint64_t* handle_word) {
+      PartList parts;
+      decode(Handle{load_word(handle_word)}, parts);
+      put_record<Words>(out, words, parts, context_->space, *context_, newest);
+    });
+  }
+  /// Adds a user from a snapshot; bytes[i] are those of part i. False when the user is there already.
+  bool restore(const Key& key, const PartList& parts, const std::span<const std::byte>* bytes) {
+    if (index.find(context_->space, key) != nullptr) return false;
+    Edit edit(*this, nullptr, Handle{});
+    for (std::uint32_t i = 0; i < parts.size(); ++i) edit.restore(parts[i], bytes[i]);
+    edit.commit(key);
+    return true;
+  }
+  /// Empties the shard for good: readers find nobody and see that the sequence moved; memory goes back at once.
+  void retire() {
+    index.clear();
+    sequence.memory_unlinked();
+    arena_ = Arena(context_->space);
+    rebuilds_.clear();
+  }
+
   /// Bytes outside the address space.
   [[nodiscard]] std::uint64_t bookkeeping_bytes() const {
     std::uint64_t bytes = sizeof(*this) + arena_.bookkeeping_bytes() + rebuilds_.capacity() * sizeof(Rebuild);

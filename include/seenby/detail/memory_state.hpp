@@ -21,8 +21,8 @@ class MemoryState {
  public:
   using Key = IndexKey<Words>;
 
-  MemoryState(std::uint32_t shard_bits, std::uint64_t max_bytes, double rate)
-      : context(max_bytes, rate),
+  MemoryState(std::uint32_t shard_bits, std::uint64_t max_bytes, const RateTables& rates)
+      : context(max_bytes, rates),
         shard_bits_(shard_bits),
         shards_(static_cast<Shard<Words>*>(
             ::operator new (sizeof(Shard<Words>) << shard_bits, std::align_val_t{alignof(Shard<Words>)}))) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 // A change to one user's record in a shard: worked out on a copy of its parts, then published at once.
 
+#include <cstring>
+
 #include "seenby/detail/memory_shard.hpp"
 
 SEENBY_DETAIL_BEGIN
@@ -98,6 +100,15 @@ class Shard<Words>::Edit {
     copy_words(shard_.arena_.at(copy.block), words, std::size_t{part.size} * granule_words);
     copy.link = last == first ? std::uint8_t{0} : static_cast<std::uint8_t>(parts_[last - 1].link + 1);
     parts_.insert_by_slice(copy);
+    structure_changed_ = true;
+    if (is_over_budget(part.slice)) ++shard_.counters.over_budget;
+  }
+
+  /// Adds a part as a snapshot has it.
+  void restore(Part part, std::span<const std::byte> bytes) {
+    part.block = shard_.arena_.allocate(part.size);
+    std::memcpy(words_of(part), bytes.data(), bytes.size());
+    parts_.push_back(part);
     structure_changed_ = true;
     if (is_over_budget(part.slice)) ++shard_.counters.over_budget;
   }
@@ -263,7 +274,7 @@ class Shard<Words>::Edit {
               .link = static_cast<std::uint8_t>(std::min(link, 255U)),
               .fpr = table.fpr()};
     if (tabled == 0) {
-      if (link > 0) part.fpr = link_fpr(context().slice_rate, link, first_link_share);
+      if (link > 0) part.fpr = link_fpr(context().rates.slice_rate, link, first_link_share);
       const FilterShape shape = sizing::shape_for(LayoutKind::split_block, items, part.fpr);
       part.size = static_cast<std::uint32_t>(shape.bits / split_block_bits);
       part.capacity = static_cast<std::uint32_t>(sizing::capacity_of(shape, part.fpr));
@@ -288,7 +299,7 @@ class Shard<Words>::Edit {
     const auto [first, last] = group(slice);
     double rate = 0;
     for (std::uint32_t i = first; i < last; ++i) rate += parts_[i].fpr;
-    return rate > context().slice_rate * (1 + 1e-9);
+    return rate > context().rates.slice_rate * (1 + 1e-9);
   }
 
   /// Whether every bit or digest of a part is one of these digests'.

@@ -153,6 +153,10 @@ class UserIndex {
       place(space.at(block), slots, words, key_of_words(words, seed).hash, move(Handle{load_word(handle_word)}).raw);
     });
   }
+  void clear() noexcept {
+    users_ = 0;
+    publish({});
+  }
   void publish(Table next) noexcept {
     table_.store(next.block | (std::uint64_t{next.slots} << 32), std::memory_order_release);
   }

@@ -78,6 +78,9 @@ struct Part {
   [[nodiscard]] std::uint64_t counts() const noexcept { return items | (std::uint64_t{capacity} << 32); }
 };
 
+/// The most digests an exact part can have.
+inline constexpr std::uint32_t max_exact_items = 64;
+
 /// The most parts a user can have. Windows may have half as many slices: the rest is for chains.
 inline constexpr std::uint32_t max_parts = 254;
 
