@@ -216,6 +216,32 @@ TEST_CASE("several filters are counted together, however many there are", "[kern
   }
 }
 
+TEST_CASE("every kernel finds candidates in a run of exact digests", "[kernels]") {
+  const std::uint32_t seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const auto digests = random_digests(largest_batch, random);
+  for (const Kernel& kernel : seenby::detail::compiled_kernels()) {
+    if (!kernel.runs_here()) continue;
+    for (std::size_t run_size = 0; run_size <= 20; ++run_size) {
+      for (std::size_t count = 0; count <= 130; ++count) {
+        // Half of the run is among the candidates, the last of it beyond the batch.
+        std::vector<std::uint64_t> run;
+        for (std::size_t i = 0; i < run_size; ++i) run.push_back(i % 2 == 0 ? digests[i * 7].value : random());
+        std::vector<std::uint8_t> expected(count + 16, canary);
+        for (std::size_t i = 0; i < count; ++i) expected[i] = static_cast<std::uint8_t>(i % 3);
+        std::vector<std::uint8_t> seen = expected;
+        for (std::size_t i = 0; i < run_size; i += 2) {
+          if (i * 7 < count) ++expected[i * 7];
+        }
+        CAPTURE(kernel.name, run_size, count);
+        kernel.match_add(run.data(), run_size, digests.data(), count, seen.data());
+        REQUIRE(seen == expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("every kernel compacts the same indices, in order", "[kernels]") {
   const std::uint32_t seed = std::random_device{}();
   CAPTURE(seed);

@@ -23,6 +23,7 @@ struct Kernel {
   using Check = void (*)(SplitBlockRef, const Digest*, std::size_t, std::uint8_t*) noexcept;
   using CheckPair = void (*)(SplitBlockRef, SplitBlockRef, const Digest*, std::size_t, std::uint8_t*) noexcept;
   using Insert = std::size_t (*)(std::byte*, std::uint32_t, const Digest*, std::size_t) noexcept;
+  using Match = void (*)(const std::uint64_t*, std::size_t, const Digest*, std::size_t, std::uint8_t*) noexcept;
   using Compact = std::size_t (*)(const std::uint8_t*, std::size_t, std::uint8_t, std::uint32_t*) noexcept;
 
   std::string_view name;
@@ -32,6 +33,7 @@ struct Kernel {
   CheckPair check_pair;
   CheckPair check_pair_add;
   Insert insert;
+  Match match_add;
   Compact compact_at_most;
 };
 
@@ -39,14 +41,14 @@ struct Kernel {
 [[nodiscard]] inline std::span<const Kernel> compiled_kernels() noexcept {
   static constexpr Kernel kernels[] = {
     {"scalar", []() noexcept { return true; }, scalar::check<false>, scalar::check<true>, scalar::check_pair<false>,
-     scalar::check_pair<true>, scalar::insert, scalar::compact_at_most},
+     scalar::check_pair<true>, scalar::insert, scalar::match_add, scalar::compact_at_most},
 #if defined(SEENBY_X86_KERNELS)
     {"sse2", []() noexcept { return true; }, sse2::check<false>, sse2::check<true>, sse2::check_pair<false>,
-     sse2::check_pair<true>, sse2::insert, scalar::compact_at_most},
+     sse2::check_pair<true>, sse2::insert, scalar::match_add, scalar::compact_at_most},
     {"avx2", cpu_has_avx2, avx2::check<false>, avx2::check<true>, avx2::check_pair<false>, avx2::check_pair<true>,
-     avx2::insert, avx2::compact_at_most},
+     avx2::insert, avx2::match_add, avx2::compact_at_most},
     {"avx512", cpu_has_avx512, avx512::check<false>, avx512::check<true>, avx512::check_pair<false>,
-     avx512::check_pair<true>, avx2::insert, avx512::compact_at_most},
+     avx512::check_pair<true>, avx2::insert, avx512::match_add, avx512::compact_at_most},
 #endif
   };
   return kernels;
@@ -134,6 +136,11 @@ inline void check_all(std::span<const SplitBlockRef> filters, const Digest* dige
 inline std::size_t insert(std::byte* blocks, std::uint32_t block_count, const Digest* digests,
                           std::size_t count) noexcept {
   return kernel().insert(blocks, block_count, digests, count);
+}
+/// seen[i] += 1 when digest i is one of a run of different digests.
+inline void match_add(const std::uint64_t* run, std::size_t run_size, const Digest* digests, std::size_t count,
+                      std::uint8_t* seen) noexcept {
+  kernel().match_add(run, run_size, digests, count, seen);
 }
 /// Writes the indices i with seen[i] <= most to `out`, in order, and returns how many. `out` has room for `count`.
 inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,

@@ -120,6 +120,24 @@ SEENBY_AVX2 inline std::size_t insert(std::byte* blocks, std::uint32_t block_cou
   return count - present;
 }
 
+/// Four candidates' digests against one of the run after the other.
+SEENBY_AVX2 inline void match_add(const std::uint64_t* run, std::size_t run_size, const Digest* digests,
+                                  std::size_t count, std::uint8_t* seen) noexcept {
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const __m256i candidates = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(digests + i));
+    __m256i hits = _mm256_setzero_si256();
+    for (std::size_t j = 0; j < run_size; ++j) {
+      const __m256i wanted = _mm256_set1_epi64x(static_cast<long long>(load_digest(run + j)));
+      hits = _mm256_or_si256(hits, _mm256_cmpeq_epi64(candidates, wanted));
+    }
+    if (_mm256_testz_si256(hits, hits) != 0) continue;
+    const auto found = static_cast<unsigned>(_mm256_movemask_pd(_mm256_castsi256_pd(hits)));
+    for (std::size_t j = 0; j < 4; ++j) seen[i + j] = static_cast<std::uint8_t>(seen[i + j] + (found >> j & 1U));
+  }
+  scalar::match_add(run, run_size, digests + i, count - i, seen + i);
+}
+
 /// For each set of eight answers to keep, the positions that move to the front: 2 KiB.
 struct CompactionTable {
   std::array<std::array<std::uint8_t, 8>, 256> order{};

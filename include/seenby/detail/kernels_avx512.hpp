@@ -147,6 +147,38 @@ SEENBY_AVX512 void check_pair(SplitBlockRef first, SplitBlockRef second, const D
   check_all<Add>(filters, digests, count, seen);
 }
 
+/// Eight candidates' digests against `Size` of the run: each comparison keeps the candidates that still differ.
+template <std::size_t Size>
+SEENBY_AVX512_INLINE void match_run(const std::uint64_t* run, const Digest* digests, std::size_t count,
+                                    std::uint8_t* seen) noexcept {
+  __m512i wanted[Size];
+#pragma GCC unroll 8
+  for (std::size_t j = 0; j < Size; ++j) wanted[j] = _mm512_set1_epi64(static_cast<long long>(load_digest(run + j)));
+  for (std::size_t i = 0; i < count; i += round_size) {
+    const auto present = static_cast<__mmask8>(count - i < round_size ? (1U << (count - i)) - 1U : 0xFFU);
+    const __m512i candidates = _mm512_maskz_loadu_epi64(present, digests + i);
+    __mmask8 others = present;
+#pragma GCC unroll 8
+    for (std::size_t j = 0; j < Size; ++j) others = _mm512_mask_cmpneq_epi64_mask(others, candidates, wanted[j]);
+    // Few candidates are in a run of a few digests: the branch is all but free, the masked store is not.
+    if (others == present) continue;
+    const auto hits = static_cast<__mmask16>(others ^ present);
+    const __m128i before = _mm_maskz_loadu_epi8(present, seen + i);
+    _mm_mask_storeu_epi8(seen + i, present, _mm_sub_epi8(before, _mm_movm_epi8(hits)));
+  }
+}
+
+SEENBY_AVX512 inline void match_add(const std::uint64_t* run, std::size_t run_size, const Digest* digests,
+                                    std::size_t count, std::uint8_t* seen) noexcept {
+  for (; run_size >= 4; run_size -= 4, run += 4) match_run<4>(run, digests, count, seen);
+  switch (run_size) {
+    case 3: return match_run<3>(run, digests, count, seen);
+    case 2: return match_run<2>(run, digests, count, seen);
+    case 1: return match_run<1>(run, digests, count, seen);
+    default: return;
+  }
+}
+
 /// Sixteen answers a step: the indices that stay are compressed in a register and stored whole, since a compressing
 /// store is microcoded on AMD's cores. A whole store ends within the indices already examined.
 SEENBY_AVX512 inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,

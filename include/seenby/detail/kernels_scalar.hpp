@@ -62,6 +62,11 @@ inline constexpr std::array<std::uint32_t, 8> split_block_salts{0x47b6137bU, 0x4
 #endif
 }
 
+/// As load_word, for a digest of a run of exact ones.
+[[nodiscard]] inline std::uint64_t load_digest(const std::uint64_t* from) noexcept {
+  return __atomic_load_n(from, __ATOMIC_RELAXED);
+}
+
 /// Sets bits in one word; the counterpart of load_word.
 inline void or_word(std::byte* to, std::uint32_t bits) noexcept {
 #if defined(SEENBY_THREAD_SANITIZER)
@@ -123,6 +128,21 @@ inline std::size_t insert(std::byte* blocks, std::uint32_t block_count, const Di
   for (std::size_t i = 0; i < count; ++i)
     changed += static_cast<std::size_t>(split_block_insert(blocks, block_count, digests[i]));
   return changed;
+}
+
+/// The run's digests differ from each other, so at most one of them equals a candidate's. A set of their top six bits
+/// rules most candidates out, so that few are compared.
+inline void match_add(const std::uint64_t* run, std::size_t run_size, const Digest* digests, std::size_t count,
+                      std::uint8_t* seen) noexcept {
+  std::uint64_t tops = 0;
+  for (std::size_t j = 0; j < run_size; ++j) tops |= std::uint64_t{1} << (load_digest(run + j) >> 58);
+  for (std::size_t i = 0; i < count; ++i) {
+    if ((tops >> (digests[i].value >> 58) & 1U) == 0) continue;
+    for (std::size_t j = 0; j < run_size; ++j) {
+      seen[i] =
+          static_cast<std::uint8_t>(seen[i] + static_cast<std::uint8_t>(load_digest(run + j) == digests[i].value));
+    }
+  }
 }
 
 /// Writes every index and advances only past those to keep, so that no branch depends on the answers.
