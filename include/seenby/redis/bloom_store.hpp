@@ -1,0 +1,171 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// RedisBloomStore: users' filters in the RedisBloom module, shared with whoever else speaks BF.MADD and BF.MEXISTS.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "seenby/detail/wire_text.hpp"
+#include "seenby/filter_store.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/history.hpp"
+#include "seenby/redis/bloom_options.hpp"
+#include "seenby/redis/bloom_protocol.hpp"
+#include "seenby/redis/executor.hpp"
+#include "seenby/redis/pool.hpp"
+#include "seenby/result.hpp"
+#include "seenby/sizing.hpp"
+
+namespace seenby::redis {
+
+/// Reads a user's whole history as items. May do I/O; may be called from any thread.
+template <class User, class Item>
+using ItemReplay = std::function<Result<std::vector<Item>>(const User&)>;
+
+/// What stores of raw items are rebuilt from. The history must outlive it.
+template <HistoryLike History>
+[[nodiscard]] ItemReplay<typename History::user_type, typename History::item_type> item_replay_of(History& history) {
+  return [&history](const auto& user) -> Result<std::vector<typename History::item_type>> {
+    auto seen = history.items(user);
+    if (!seen) return std::move(seen).error();
+    std::vector<typename History::item_type> items;
+    items.reserve(seen->size());
+    for (auto& entry : *seen) items.push_back(std::move(entry.item));
+    return items;
+  };
+}
+
+/// One user's part of a `record_many`.
+template <class User, class Item>
+struct UserItems {
+  User user;
+  std::span<const Item> items;
+};
+
+/// Filters in a server with RedisBloom: BF.RESERVE, BF.MADD, BF.MEXISTS, BF.INFO. The server gets the items themselves
+/// (numbers as decimal text), so any other client may share the key. See BloomProtocol for what is sent.
+///
+/// - A missing key is `missing`, never "unseen". A key that holds something else is `unreachable` with a `wrong_type`
+///   error that names it.
+/// - `record` on a missing key makes a filter of the options' size, never of the module's default; with a history
+///   (`set_item_replay`) of everything the user ever saw. Write the history before the filter. Without one a lost
+///   filter and a new user look the same.
+/// - `record` returns an error when not every item was acknowledged; those that were stay, and records and
+///   write_failures count each.
+/// - Whether the module is there is asked at construction; without it every call is `unavailable` at once, and counted.
+///   The question is repeated every five seconds at most.
+///
+/// `newly_added` is exact but for the filter's false positives. RedisBloomStore cannot replace a filter while others
+/// add to it, so it offers neither slices nor growth by a history: for those use RedisStore.
+///
+/// Thread-safe.
+template <HashableItem User = std::uint64_t, HashableItem Item = std::uint64_t, Hasher Hash = Xxh3Hash>
+class RedisBloomStore {
+ public:
+  using user_type = User;
+  using item_type = Item;
+  using hasher_type = Hash;
+  static constexpr bool is_remote = true;
+
+  /// Asks the server for the module; a server that cannot be reached yet is no error. Throws std::invalid_argument for
+  /// options that cannot be kept.
+  explicit RedisBloomStore(std::shared_ptr<Executor> executor, RedisBloomOptions options = {}, Hash hash = {})
+      : hash_(std::move(hash)),
+        policy_(policy_of(options, hash_)),
+        protocol_(std::make_unique<BloomProtocol>(std::move(executor), std::move(options))) {}
+  /// From a URL, see `parse_url`. Throws BadResult for a malformed one.
+  explicit RedisBloomStore(std::string_view url, RedisBloomOptions options = {}, Hash hash = {})
+      : RedisBloomStore(make_executor(url).value(), std::move(options), std::move(hash)) {}
+
+  [[nodiscard]] const StorePolicy& policy() const noexcept { return policy_; }
+  [[nodiscard]] Hash hasher() const noexcept { return hash_; }
+  [[nodiscard]] const RedisBloomOptions& options() const noexcept { return protocol_->options(); }
+  /// Rebuilds missing filters from this from now on. For set-up, before other threads use the store.
+  void set_item_replay(ItemReplay<User, Item> replay) { replay_ = std::move(replay); }
+
+  void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
+             std::span<UserStatus> status) const {
+    const CheckRequest<User, Item> request{users, batch, seen_by, status};
+    check_many({&request, 1});
+  }
+  /// Many requests in one round trip.
+  void check_many(std::span<const CheckRequest<User, Item>> requests) const {
+    std::vector<std::vector<std::string>> keys;
+    std::vector<WireItems> items;
+    std::vector<BloomProtocol::Job> jobs;
+    keys.reserve(requests.size());
+    items.reserve(requests.size());
+    for (const auto& request : requests) {
+      std::vector<std::string>& names = keys.emplace_back();
+      for (const User& user : request.users) names.push_back(key_of(user));
+      items.push_back(wire(request.batch.items));
+      jobs.push_back({names, items.back(), request.seen_by, request.status});
+    }
+    protocol_->check(jobs);
+  }
+
+  Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
+    const BloomProtocol::Write write = write_of(user, batch.items);
+    return std::move(protocol_->record({&write, 1}).front());
+  }
+  /// Many users' items in one round trip, one BF.MADD a user: what a worker gathers between two flushes. An outcome a
+  /// user, in their order.
+  [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(std::span<const UserItems<User, Item>> users) {
+    std::vector<BloomProtocol::Write> writes;
+    writes.reserve(users.size());
+    for (const auto& [user, items] : users) writes.push_back(write_of(user, items));
+    return protocol_->record(writes);
+  }
+
+  /// BF.RESERVE; a filter that exists is kept.
+  Result<void> create(const User& user) { return protocol_->create(key_of(user)); }
+  Result<bool> forget(const User& user) { return protocol_->forget(key_of(user)); }
+  /// BF.INFO. Errors: `unknown_user`, `wrong_type`, `unavailable`, those of the transport.
+  [[nodiscard]] Result<BloomInfo> info(const User& user) const { return protocol_->info(key_of(user)); }
+
+  [[nodiscard]] ModuleState module_state() const noexcept { return protocol_->bloom_counters().module; }
+  [[nodiscard]] StoreCounters counters() const { return protocol_->counters(); }
+  [[nodiscard]] BloomCounters bloom_counters() const { return protocol_->bloom_counters(); }
+  [[nodiscard]] std::string key_of(const User& user) const {
+    return std::string(options().prefix).append(detail::wire_text(user));
+  }
+
+ private:
+  [[nodiscard]] static StorePolicy policy_of(const RedisBloomOptions& options, const Hash& hash) {
+    detail::require_rate(options.error_rate, "error_rate");
+    return {.wrong_hide_rate = sizing::combined_rate(options.error_rate, options.users_per_request),
+            .users_per_request = options.users_per_request,
+            .initial_items = options.capacity,
+            .seed = hash.seed()};
+  }
+  [[nodiscard]] static WireItems wire(std::span<const Item> items) {
+    WireItems texts;
+    texts.reserve(items.size());
+    for (const Item& item : items) texts.push_back(detail::wire_text(item));
+    return texts;
+  }
+  [[nodiscard]] BloomProtocol::Write write_of(const User& user, std::span<const Item> items) const {
+    BloomProtocol::Write write{.key = key_of(user), .items = wire(items), .history = {}};
+    if (replay_) {
+      write.history = [this, user]() -> Result<WireItems> {
+        auto seen = replay_(user);
+        if (!seen) return std::move(seen).error();
+        return wire(*seen);
+      };
+    }
+    return write;
+  }
+
+  Hash hash_;
+  StorePolicy policy_;
+  ItemReplay<User, Item> replay_;
+  std::unique_ptr<BloomProtocol> protocol_;
+};
+
+}  // namespace seenby::redis
