@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -18,37 +16,12 @@
 #include <vector>
 
 #include "seenby/detail/container.hpp"
+#include "seenby/detail/high_water.hpp"
 #include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
 #include "seenby/scalable_filter.hpp"
 #include "seenby/sizing.hpp"
-
-SEENBY_DETAIL_BEGIN
-
-/// The latest time that was ever asked about: rises, never falls, whoever raises it.
-class HighWater {
- public:
-  HighWater() noexcept = default;
-  explicit HighWater(std::int64_t value) noexcept : value_(value) {}
-  HighWater(const HighWater& other) noexcept : value_(other.value()) {}
-  HighWater& operator=(const HighWater& other) noexcept {
-    value_.store(other.value(), std::memory_order_relaxed);
-    return *this;
-  }
-  /// The mark, after raising it to `at_least`.
-  std::int64_t raise(std::int64_t at_least) const noexcept {
-    std::int64_t mark = value_.load(std::memory_order_relaxed);
-    while (mark < at_least && !value_.compare_exchange_weak(mark, at_least, std::memory_order_relaxed)) {}
-    return std::max(mark, at_least);
-  }
-  [[nodiscard]] std::int64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
-
- private:
-  mutable std::atomic<std::int64_t> value_{std::numeric_limits<std::int64_t>::min()};
-};
-
-SEENBY_DETAIL_END
 
 namespace seenby {
 
@@ -58,7 +31,7 @@ struct RotatingFilterOptions {
   std::uint32_t slices = 6;  ///< 1 to 250; an item is forgotten at most window / slices late
   double target_fpr = 0.01;  ///< the rate of the whole window, all its slices together; in (0, 1)
   std::uint64_t expected_items =
-      1'000;    ///< distinct items a window, for the first slices; later ones follow the volume
+      1'000;      ///< distinct items a window, for the first slices; later ones follow the volume
   Clock clock{};  ///< the system's when empty
 };
 

@@ -12,13 +12,13 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <random>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "support/binomial.hpp"
+#include "support/test_clock.hpp"
 
 namespace {
 
@@ -27,26 +27,9 @@ using seenby::ErrorCode;
 using seenby::RotatingFilter;
 using seenby::RotatingFilterOptions;
 using seenby::Time;
+using seenby::test::day;
+using seenby::test::TestClock;
 using Filter = RotatingFilter<std::uint64_t>;
-
-constexpr std::chrono::seconds day = 24h;
-
-/// A clock that a test sets; shared by the filters that were given it.
-class TestClock {
- public:
-  explicit TestClock(Time start = Time{20'000 * day}) : now_(std::make_shared<std::atomic<std::int64_t>>()) {
-    set(start);
-  }
-  void set(Time time) { now_->store(time.time_since_epoch().count()); }
-  void advance(std::chrono::seconds by) { set(now() + by); }
-  [[nodiscard]] Time now() const { return Time{std::chrono::seconds{now_->load()}}; }
-  [[nodiscard]] seenby::Clock clock() const {
-    return [now = now_] { return Time{std::chrono::seconds{now->load()}}; };
-  }
-
- private:
-  std::shared_ptr<std::atomic<std::int64_t>> now_;
-};
 
 RotatingFilterOptions thirty_days(const TestClock& clock, std::uint32_t slices = 6) {
   return {.window = 30 * day, .slices = slices, .target_fpr = 0.01, .expected_items = 600, .clock = clock.clock()};

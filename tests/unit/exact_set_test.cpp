@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// The exact sets: a set of items, a bitmap of dense ids, and the last items in the order of time.
+
+#include "seenby/exact_set.hpp"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "seenby/dense_id_set.hpp"
+#include "seenby/recent_set.hpp"
+#include "seenby/sizing.hpp"
+#include "support/test_clock.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using seenby::DenseIdSet;
+using seenby::ExactSet;
+using seenby::RecentSet;
+using seenby::Time;
+using seenby::test::day;
+using seenby::test::TestClock;
+
+template <class List>
+auto sorted(const List& list) {
+  std::vector<typename List::value_type> copy(list.begin(), list.end());
+  std::ranges::sort(copy);
+  return copy;
+}
+
+TEST_CASE("an exact set agrees with std::set under random inserts and erases", "[exact][003-01][property]") {
+  const auto seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937_64 random{seed};
+  ExactSet<std::uint64_t> set;
+  std::set<std::uint64_t> model;
+  for (int step = 0; step < 50'000; ++step) {
+    const std::uint64_t item = random() % 700;
+    // Long phases that grow and that shrink, so that the table fills up and is emptied by shifting back.
+    if (random() % 10 < (step / 5'000 % 2 == 0 ? 7U : 3U)) {
+      if (set.insert(item) != model.insert(item).second) FAIL("insert " << item << " at step " << step);
+    } else if (set.erase(item) != (model.erase(item) == 1)) {
+      FAIL("erase " << item << " at step " << step);
+    }
+    const std::uint64_t probe = random() % 700;
+    if (set.contains(probe) != model.contains(probe)) FAIL("contains " << probe << " at step " << step);
+  }
+  CHECK(set.size() == model.size());
+  CHECK(sorted(set.items()) == sorted(model));
+  set.clear();
+  CHECK(set.empty());
+  CHECK_FALSE(set.contains(std::uint64_t{1}));
+}
+
+TEST_CASE("an exact set takes strings by any name and bytes by value", "[exact][003-01]") {
+  ExactSet<std::string> set;
+  CHECK(set.insert("a"));
+  CHECK_FALSE(set.insert(std::string_view{"a"}));
+  CHECK(set.insert(std::string{""}));
+  CHECK(set.contains(""));
+  CHECK(set.erase("a"));
+  CHECK_FALSE(set.erase("a"));
+  CHECK(set.size() == 1);
+}
+
+TEST_CASE("2,000 ids of 8 bytes are 16 KB, at 1% in a filter a sixth to a seventh of it", "[exact][003-02]") {
+  constexpr double ids = 2'000 * 8;
+  const double filter = static_cast<double>(seenby::sizing::textbook_bits(2'000, 0.01)) / 8;
+  CHECK(ids == 16'000);
+  CHECK(filter > 2'390);
+  CHECK(filter < 2'400);
+  CHECK(ids / filter > 6);
+  CHECK(ids / filter < 7);
+  CHECK(100e6 * ids == 1.6e12);
+  CHECK(100e6 * filter < 240e9);
+  // And a set in memory is no smaller than its ids: it says what it takes.
+  ExactSet<std::uint64_t> set;
+  for (std::uint64_t id = 0; id < 2'000; ++id) set.insert(id);
+  CHECK(set.memory_bytes() >= 16'000);
+  CHECK(set.memory_bytes() <= 2'000 * 33);
+}
+
+TEST_CASE("a bitmap of dense ids is exact, listable and bounded", "[exact][003-01]") {
+  DenseIdSet set{1'000};
+  CHECK(set.insert(3));
+  CHECK_FALSE(set.insert(3));
+  CHECK(set.insert(999));
+  CHECK(set.insert(0));
+  CHECK(set.contains(999));
+  CHECK_FALSE(set.contains(998));
+  CHECK_FALSE(set.contains(1'000'000'000));
+  CHECK(set.items() == std::vector<std::uint64_t>{0, 3, 999});
+  CHECK(set.memory_bytes() == 128);
+  CHECK(set.erase(3));
+  CHECK_FALSE(set.erase(3));
+  CHECK(set.size() == 2);
+  CHECK_THROWS_WITH(set.insert(1'000), "seenby: expected an id below 1000, got 1000");
+  set.clear();
+  CHECK(set.empty());
+}
+
+TEST_CASE("a recent set keeps the last N, an item seen again counts as the newest", "[exact][003-01]") {
+  TestClock clock;
+  RecentSet<std::uint64_t> set({.max_items = 3, .clock = clock.clock()});
+  std::vector<std::uint64_t> out;
+  for (const std::uint64_t item : {1U, 2U, 3U, 1U, 4U, 5U}) {
+    set.insert(item, [&](std::uint64_t old, Time) { out.push_back(old); });
+    clock.advance(1s);
+  }
+  CHECK(out == std::vector<std::uint64_t>{2, 3});
+  CHECK(set.items() == std::vector<std::uint64_t>{5, 4, 1});
+  CHECK(set.erase(4));
+  CHECK_FALSE(set.erase(4));
+  CHECK(set.items() == std::vector<std::uint64_t>{5, 1});
+}
+
+TEST_CASE("a recent set forgets to the second", "[exact][003-01]") {
+  TestClock clock;
+  RecentSet<std::string> set({.max_items = 10, .window = 30 * day, .clock = clock.clock()});
+  set.insert("a");
+  clock.advance(30 * day);
+  CHECK(set.contains("a"));
+  CHECK(set.seen_at("a") == clock.now() - 30 * day);
+  clock.advance(1s);
+  CHECK_FALSE(set.contains("a"));
+  CHECK(set.size() == 0);
+  clock.advance(-10s);
+  CHECK_FALSE(set.contains("a"));  // what has expired stays expired
+}
+
+TEST_CASE("a recent set agrees with an exact model under random clocks", "[exact][003-01][property]") {
+  const auto seed = std::random_device{}();
+  const std::size_t most = GENERATE(std::size_t{1}, std::size_t{7}, std::size_t{60});
+  const std::chrono::seconds window{GENERATE(0, 500)};
+  INFO("seed " << seed << ", the last " << most << ", " << window.count() << " s");
+  std::mt19937_64 random{seed};
+  TestClock clock;
+  RecentSet<std::uint64_t> set({.max_items = most, .window = window, .clock = clock.clock()});
+  // Newest first. Equal times keep the order of arrival.
+  std::vector<std::pair<Time, std::uint64_t>> model;
+  Time latest = clock.now();
+  CHECK(set.size() == 0);  // time begins with the first call
+  const auto add = [&](std::uint64_t item, Time when) {
+    std::erase_if(model, [&](const auto& one) { return window > 0s && latest - one.first > window; });
+    if (window > 0s && latest - when > window) return;
+    const auto known = std::ranges::find(model, item, [](const auto& one) { return one.second; });
+    if (known != model.end() && known->first > when) return;
+    if (known != model.end()) model.erase(known);
+    model.insert(std::ranges::find_if(model, [&](const auto& one) { return one.first <= when; }), {when, item});
+    if (model.size() > most) model.pop_back();
+  };
+  for (int step = 0; step < 4'000; ++step) {
+    const auto stride = static_cast<std::int64_t>(random() % 20);
+    clock.advance(std::chrono::seconds{random() % 30 == 0 ? -10 * stride : stride});
+    latest = std::max(latest, clock.now());
+    const std::uint64_t item = random() % 100;
+    switch (random() % 8) {
+      case 0: {
+        const Time back = clock.now() - std::chrono::seconds{static_cast<std::int64_t>(random() % 600)};
+        set.insert_at(item, back);
+        add(item, std::min(back, latest));
+        break;
+      }
+      case 1: {
+        const auto known = std::ranges::find(model, item, [](const auto& one) { return one.second; });
+        const bool live = known != model.end() && !(window > 0s && latest - known->first > window);
+        if (set.erase(item) != live) FAIL("erase " << item << " at step " << step);
+        if (known != model.end()) model.erase(known);
+        break;
+      }
+      default: set.insert(item); add(item, latest);
+    }
+    std::vector<std::uint64_t> expected;
+    for (const auto& [when, one] : model) {
+      if (window == 0s || latest - when <= window) expected.push_back(one);
+    }
+    if (set.items() != expected) FAIL("step " << step);
+  }
+}
+
+TEST_CASE("a recent set refuses options that cannot be", "[exact]") {
+  CHECK_THROWS_AS(RecentSet<int>({.max_items = 0}), std::invalid_argument);
+  CHECK_THROWS_WITH(RecentSet<int>({.max_items = 5, .window = -1s}),
+                    "seenby: expected 1 to 2^31 items and a window of no less than 0 s, got 5 items and -1 s");
+}
+
+}  // namespace
