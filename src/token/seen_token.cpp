@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -91,8 +92,8 @@ Decoded decode_base64url(std::string_view text) {
 
 /// HMAC-SHA-256 over the context and the body. Nothing when the library refuses.
 std::optional<Tag> sign(const TokenKey& key, std::span<const std::byte> context, std::span<const std::byte> body) {
-  Bytes message(context.begin(), context.end());
-  message.insert(message.end(), body.begin(), body.end());
+  Bytes message(context.size() + body.size());
+  std::ranges::copy(body, std::ranges::copy(context, message.begin()).out);
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned int size = 0;
   const unsigned char* made =
@@ -124,15 +125,11 @@ SeenTokens::SeenTokens(SeenTokenOptions options) : options_(std::move(options)) 
       throw std::invalid_argument(message.append(std::to_string(key.id)));
     }
   }
-  const auto append = [this](std::string_view text) {
-    const auto bytes = std::as_bytes(std::span(text));
-    context_.insert(context_.end(), bytes.begin(), bytes.end());
-  };
-  append(domain);
   // With its length before it, no audience and token can be read as another audience and another token.
-  context_.resize(domain.size() + 8);
+  context_.resize(domain.size() + 8 + options_.audience.size());
+  std::ranges::copy(std::as_bytes(std::span(domain)), context_.begin());
   detail::store_le(context_.data() + domain.size(), std::uint64_t{options_.audience.size()});
-  append(options_.audience);
+  std::ranges::copy(std::as_bytes(std::span(options_.audience)), context_.end() - std::ssize(options_.audience));
 }
 
 std::size_t SeenTokens::characters_for(std::size_t payload_bytes) noexcept {
@@ -153,13 +150,14 @@ Result<std::string> SeenTokens::seal_bytes(std::span<const std::byte> payload, s
     return token_error(ErrorCode::too_large, std::move(message));
   }
   const TokenKey& key = options_.keys.front();
-  Bytes token(header_size);
-  detail::store_le(token.data(), static_cast<std::uint64_t>(second + lifetime.count()) << 16 |
-                                     static_cast<std::uint64_t>(key.id) << 8 | token_magic);
-  token.insert(token.end(), payload.begin(), payload.end());
-  const auto tag = sign(key, context_, token);
+  Bytes token(header_size + payload.size() + tag_size);
+  const auto body = std::span(token).first(header_size + payload.size());
+  detail::store_le(body.data(), static_cast<std::uint64_t>(second + lifetime.count()) << 16 |
+                                    static_cast<std::uint64_t>(key.id) << 8 | token_magic);
+  std::ranges::copy(payload, body.begin() + header_size);
+  const auto tag = sign(key, context_, body);
   if (!tag) return library_error();
-  token.insert(token.end(), tag->begin(), tag->begin() + tag_size);
+  std::copy_n(tag->begin(), tag_size, token.end() - tag_size);
   return encode_base64url(token);
 }
 
