@@ -100,7 +100,7 @@ TEST_CASE("every kernel checks as the scalar kernel does, for every batch size",
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const auto digests = random_digests(largest_batch, random);
-  for (const auto& [blocks_a, blocks_b] : {std::pair{1U, 2U}, {3U, 1U}, {8U, 5U}, {37U, 1000U}}) {
+  for (const auto& [blocks_a, blocks_b] : {std::pair{1U, 2U}, {3U, 1U}, {8U, 5U}, {16U, 13U}, {16U, 17U}, {37U, 1000U}}) {
     Filter a(blocks_a, 0, random);
     Filter b(blocks_b, 0, random);
     for (const Kernel* kernel : other_kernels()) {

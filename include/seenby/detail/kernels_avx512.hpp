@@ -2,36 +2,15 @@
 // SPDX-License-Identifier: MIT
 // The AVX-512 kernel: two candidates' masks in one register, eight candidates' answers in one mask register.
 
-#include "seenby/detail/kernels_scalar.hpp"
+#include "seenby/detail/kernels_avx512_base.hpp"
+#include "seenby/detail/kernels_avx512_small.hpp"
 
 #if defined(SEENBY_X86_KERNELS)
-#include <immintrin.h>
 
-#define SEENBY_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2")]]
-#define SEENBY_AVX512_INLINE \
-  [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2"), gnu::always_inline]] inline
-
-// GCC 12 takes the deliberately undefined registers of its own intrinsics for uninitialized variables.
-#pragma GCC diagnostic push
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-
-SEENBY_DETAIL_BEGIN
-
-namespace avx512 {
+SEENBY_AVX512_BEGIN
 
 /// Eight candidates are one round: their digests fill one register.
 inline constexpr std::size_t round_size = 8;
-
-SEENBY_AVX512_INLINE __m256i load_half(const void* from) noexcept {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
-}
-
-SEENBY_AVX512_INLINE __m512i join(__m256i low, __m256i high) noexcept {
-  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-}
 
 SEENBY_AVX512_INLINE __m512i salts() noexcept {
   const __m256i half = load_half(split_block_salts.data());
@@ -137,14 +116,23 @@ template <bool Add>
 SEENBY_AVX512 void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
   if (filter.block_count >= large_filter_blocks) return check_large<Add>(filter, digests, count, seen);
   const SplitBlockRef filters[1] = {filter};
-  check_all<Add>(filters, digests, count, seen);
+  std::size_t done = 0;
+  if (filter.block_count <= small_filter_blocks && count >= small_least_count) {
+    done = check_small<Add>(filters, digests, count, seen);
+  }
+  if (done < count) check_all<Add>(filters, digests + done, count - done, seen + done);
 }
 
 template <bool Add>
 SEENBY_AVX512 void check_pair(SplitBlockRef first, SplitBlockRef second, const Digest* digests, std::size_t count,
                               std::uint8_t* seen) noexcept {
   const SplitBlockRef filters[2] = {first, second};
-  check_all<Add>(filters, digests, count, seen);
+  std::size_t done = 0;
+  if (first.block_count <= small_filter_blocks && second.block_count <= small_filter_blocks &&
+      count >= small_least_count) {
+    done = check_small<Add>(filters, digests, count, seen);
+  }
+  if (done < count) check_all<Add>(filters, digests + done, count - done, seen + done);
 }
 
 /// Eight candidates' digests against `Size` of the run: each comparison keeps the candidates that still differ.
@@ -206,9 +194,6 @@ SEENBY_AVX512 inline std::size_t compact_at_most(const std::uint8_t* seen, std::
   return kept;
 }
 
-}  // namespace avx512
+SEENBY_AVX512_END
 
-SEENBY_DETAIL_END
-
-#pragma GCC diagnostic pop
 #endif
