@@ -41,6 +41,12 @@ struct UserRead {
   }
 };
 
+/// From here on it can pay to read single blocks, and shapes are remembered.
+constexpr std::size_t large_value_bytes = std::size_t{16} << 10;
+/// More than this in one pipeline no longer stays in the caches of server and client: 100 requests of two filters of
+/// 128 KiB each take 97 ms whole and 19 ms by block.
+constexpr std::size_t whole_batch_bytes = std::size_t{2} << 20;
+
 /// A read that must be repeated whole, in the second trip.
 struct Again {
   std::size_t user;
@@ -110,6 +116,7 @@ class Reader {
   void plan() {
     std::size_t count = 0;
     for (const auto& job : jobs_) count += job.users.size();
+    user_count_ = count;
     users_.reserve(count);
     batch_.reserve(count * static_cast<std::size_t>(1 + (state_.slices.windowed() ? state_.slices.tested() : 0)));
     limit_text_ = std::to_string(state_.whole_read_bytes);
@@ -149,9 +156,10 @@ class Reader {
   }
 
   [[nodiscard]] bool pays_by_block(const Shape& shape, std::size_t digests) const {
+    if (!shape.complete || shape.value_bytes <= large_value_bytes) return false;
     // A block costs about 64 bytes both ways.
-    return shape.complete && shape.value_bytes > state_.whole_read_bytes &&
-           shape.frames.size() * digests * 64 < shape.value_bytes;
+    if (shape.frames.size() * digests * 64 >= shape.value_bytes) return false;
+    return shape.value_bytes > state_.whole_read_bytes || shape.value_bytes * user_count_ > whole_batch_bytes;
   }
 
   void plan_blocks(const KeyRead& read, std::span<const Digest> digests) {
@@ -256,6 +264,7 @@ class Reader {
       read.filters.push_back(ref_of(value, *frame));
       at = frame->end();
     } while (at < value.size());
+    remember_if_large(read, value);
   }
 
   /// False when the value has changed since its shape was remembered, or while it was read.
@@ -302,9 +311,15 @@ class Reader {
     if (got.string() == nullptr) return user.fail(unexpected(got, "a filter", read.key));
     read.by_block = nullptr;
     take_value(user, read, *got.string());
-    if (user.state != UserState::known || got.string()->size() <= state_.whole_read_bytes) return;
-    auto frames = decode_frames(*got.string(), state_.hash);
-    state_.remember(read.key, *got.string(), std::move(*frames), true, got.string()->size());
+  }
+
+  /// So that the next look-up can ask for the blocks it needs.
+  void remember_if_large(const KeyRead& read, std::string_view value) const {
+    if (value.size() <= large_value_bytes) return;
+    const auto known = state_.shapes.find(read.key);
+    if (known && known->complete && known->identity == value.substr(0, identity_bytes)) return;
+    auto frames = decode_frames(value, state_.hash);
+    state_.remember(read.key, value, std::move(*frames), true, value.size());
     state_.any_large.store(true, std::memory_order_relaxed);
   }
 
@@ -336,6 +351,7 @@ class Reader {
   const StoreState& state_;
   std::span<const StoreProtocol::Job> jobs_;
   std::int64_t newest_;
+  std::size_t user_count_ = 0;
   std::string limit_text_;
   std::vector<UserRead> users_;
   std::vector<Command> batch_;

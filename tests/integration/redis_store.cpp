@@ -81,7 +81,7 @@ TEST_CASE("A look-up is one round trip for all users, slices and requests", "[re
       const auto items = sequence(0, 10);
       const auto digests = digests_of(items);
       std::vector<std::vector<std::uint64_t>> users;
-      std::vector<Answer> answers(100);
+      std::vector<CheckAnswer> answers(100);
       std::vector<CheckRequest<std::uint64_t, std::uint64_t>> requests;
       for (std::uint64_t i = 0; i < 100; ++i) users.push_back({i % 8, (i + 1) % 8});
       for (std::size_t i = 0; i < 100; ++i) {

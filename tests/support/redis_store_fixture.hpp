@@ -76,7 +76,7 @@ inline std::vector<std::uint64_t> sequence(std::uint64_t first, std::size_t coun
 }
 
 /// One check of one or more users.
-struct Answer {
+struct CheckAnswer {
   std::vector<std::uint8_t> seen_by;
   std::vector<UserStatus> status;
   /// How many candidates at least one user has seen.
@@ -88,9 +88,9 @@ struct Answer {
 };
 
 template <class Store>
-Answer ask(const Store& store, const std::vector<std::uint64_t>& users, const std::vector<std::uint64_t>& items) {
+CheckAnswer ask(const Store& store, const std::vector<std::uint64_t>& users, const std::vector<std::uint64_t>& items) {
   const auto digests = digests_of(items, store.hasher());
-  Answer answer{std::vector<std::uint8_t>(items.size(), 77), std::vector<UserStatus>(users.size())};
+  CheckAnswer answer{std::vector<std::uint8_t>(items.size(), 77), std::vector<UserStatus>(users.size())};
   store.check(std::span(users), ItemBatch<std::uint64_t>{items, digests}, answer.seen_by, answer.status);
   return answer;
 }

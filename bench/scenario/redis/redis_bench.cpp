@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT
+// Reads from one Redis: 2 users x 100 candidates by seenby, by one BITFIELD a bit, and by RedisBloom.
+//
+// SEENBY_REDIS_URL names the server. Without it a redis-server is started on a Unix socket of its own, with the module
+// that SEENBY_REDISBLOOM_MODULE names, if any. Keys are written under "seenby-bench:" and removed at the end.
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "seenby/redis/store.hpp"
+#include "seenby/sizing.hpp"
+#include "support/redis_server.hpp"
+
+namespace {
+
+using namespace seenby;
+using namespace seenby::redis;
+
+constexpr std::size_t users_a_request = 2;
+constexpr std::size_t candidates = 100;
+constexpr std::size_t population = 200;
+constexpr std::size_t requests_a_tick = 100;
+constexpr std::string_view prefix = "seenby-bench:";
+
+[[noreturn]] void give_up(const std::string& why) {
+  std::fprintf(stderr, "seenby_bench_redis: %s\n", why.c_str());
+  std::exit(1);
+}
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) give_up(result.error().message);
+  return std::move(*result);
+}
+
+/// The server and what all benchmarks share.
+class Bench {
+ public:
+  Bench() {
+    std::string url;
+    if (const char* given = std::getenv("SEENBY_REDIS_URL")) {
+      url = given;
+    } else if (test::RedisServer::installed("redis-server")) {
+      std::vector<std::string> arguments;
+      if (const char* module = std::getenv("SEENBY_REDISBLOOM_MODULE")) arguments = {"--loadmodule", module};
+      server_.emplace("redis-server", arguments);
+      url = server_->socket_url();
+    } else {
+      std::fprintf(stderr, "SKIPPED: SEENBY_REDIS_URL is not set and redis-server is not installed\n");
+      return;
+    }
+    executor_ = must(make_executor(url));
+    must(execute_one(*executor_, Command::with_key(Command::no_key, std::string_view("PING")), patience()));
+    std::fprintf(stderr, "server: %s\n", executor_->name().c_str());
+  }
+  ~Bench() {
+    if (!executor_) return;
+    for (const std::string& key : keys_) {
+      auto gone = executor_->execute({{Command::with_key(1, std::string_view("UNLINK"), key)}}, patience());
+      if (!gone) return;
+    }
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  [[nodiscard]] bool ready() const { return executor_ != nullptr; }
+  [[nodiscard]] const std::shared_ptr<Executor>& executor() const { return executor_; }
+  [[nodiscard]] static Deadline patience() { return Deadline::after(std::chrono::seconds(10)); }
+
+  [[nodiscard]] bool has_bloom() const {
+    auto reply = execute_one(*executor_,
+                             Command::with_key(Command::no_key, std::string_view("COMMAND"), std::string_view("INFO"),
+                                               std::string_view("BF.MEXISTS")),
+                             patience());
+    return reply && reply->array() != nullptr && !reply->array()->empty() && reply->array()->front().array() != nullptr;
+  }
+  /// The server's processor time so far, in microseconds.
+  [[nodiscard]] double server_cpu() const {
+    const Reply info = must(execute_one(
+        *executor_, Command::with_key(Command::no_key, std::string_view("INFO"), std::string_view("cpu")), patience()));
+    double seconds = 0;
+    std::istringstream lines(*info.string());
+    for (std::string line; std::getline(lines, line);) {
+      for (const std::string_view field : {"used_cpu_user:", "used_cpu_sys:"}) {
+        if (line.rfind(field, 0) == 0) seconds += std::stod(line.substr(field.size()));
+      }
+    }
+    return seconds * 1e6;
+  }
+  void keep(std::string key) { keys_.push_back(std::move(key)); }
+
+ private:
+  std::optional<test::RedisServer> server_;
+  std::shared_ptr<Executor> executor_;
+  std::vector<std::string> keys_;
+};
+
+/// What one request asks: two users of the population, a hundred items of which about half were seen.
+struct Request {
+  std::vector<std::uint64_t> users;
+  std::vector<std::uint64_t> items;
+  std::vector<Digest> digests;
+  std::vector<std::uint8_t> seen_by;
+  std::vector<UserStatus> status;
+};
+
+std::vector<Request> make_requests(std::size_t items_a_user) {
+  std::mt19937_64 random(20'240'601);
+  std::vector<Request> requests(1'000);
+  for (Request& request : requests) {
+    for (std::size_t i = 0; i < users_a_request; ++i) request.users.push_back(random() % population);
+    for (std::size_t i = 0; i < candidates; ++i) {
+      request.items.push_back(random() % (2 * items_a_user));
+      request.digests.push_back(Xxh3Hash{}(request.items.back()));
+    }
+    request.seen_by.resize(candidates);
+    request.status.resize(users_a_request);
+  }
+  return requests;
+}
+
+/// Wall time and the server's processor time from construction to `report`.
+class Meter {
+ public:
+  explicit Meter(const Bench& bench) : bench_(bench), cpu_(bench.server_cpu()), start_(clock::now()) {}
+  void report(benchmark::State& state, std::size_t requests_an_iteration) const {
+    // The benchmark's own rates count this process's processor time; a request is mostly waiting for the server.
+    const std::chrono::duration<double> elapsed = clock::now() - start_;
+    const auto requests = static_cast<double>(state.iterations()) * static_cast<double>(requests_an_iteration);
+    state.counters["requests_per_second"] = requests / elapsed.count();
+    state.counters["server_cpu_us"] = (bench_.server_cpu() - cpu_) / requests;
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  const Bench& bench_;
+  double cpu_;
+  clock::time_point start_;
+};
+
+// ---- seenby
+
+/// A store whose users' filters have exactly so many bytes of bits and are full to their rate of 1%.
+std::unique_ptr<RedisStore<>> make_store(Bench& bench, std::size_t bytes, std::size_t& items) {
+  const FilterShape shape{.layout = LayoutKind::split_block, .hash_count = 8, .bits = bytes * 8};
+  items = sizing::capacity_of(shape, 0.01);
+  StorePolicy policy{.wrong_hide_rate = 0.01, .users_per_request = 1, .initial_items = items};
+  RedisStoreOptions options;
+  options.prefix = std::string(prefix).append(std::to_string(bytes)).append(":");
+  options.timeout = std::chrono::seconds(10);
+  auto store = std::make_unique<RedisStore<>>(bench.executor(), policy, options);
+  std::vector<SeenDigest> history;
+  for (std::uint64_t item = 0; item < items; ++item) history.push_back({Xxh3Hash{}(item), Time{}});
+  store->set_replay([&](const std::uint64_t&) -> Result<std::vector<SeenDigest>> { return history; });
+  for (std::uint64_t user = 0; user < population; ++user) {
+    bench.keep(store->key_of(user));
+    if (auto gone = store->forget(user); !gone) give_up(gone.error().message);
+    if (auto done = store->rebuild(user); !done) give_up(done.error().message);
+  }
+  const auto size = must(execute_one(
+      *bench.executor(), Command::with_key(1, std::string_view("STRLEN"), store->key_of(0)), Bench::patience()));
+  if (*size.integer() != static_cast<std::int64_t>(bytes + 32))
+    give_up("expected another filter size, got " + std::to_string(*size.integer()));
+  return store;
+}
+
+void check_answers(const Request& request, std::size_t items_a_user) {
+  for (std::size_t i = 0; i < request.items.size(); ++i) {
+    if (request.items[i] < items_a_user && request.seen_by[i] != users_a_request)
+      give_up("an item that was recorded is unseen");
+  }
+}
+
+void read_seenby(benchmark::State& state, Bench& bench, std::size_t bytes) {
+  std::size_t items = 0;
+  const auto store = make_store(bench, bytes, items);
+  auto requests = make_requests(items);
+  // Every user once, so that what a process remembers of large values is remembered.
+  for (Request& request : requests) {
+    store->check(std::span<const std::uint64_t>(request.users),
+                 ItemBatch<std::uint64_t>{request.items, request.digests}, request.seen_by, request.status);
+    check_answers(request, items);
+  }
+  std::size_t next = 0;
+  const Meter meter(bench);
+  for (auto _ : state) {
+    Request& request = requests[next++ % requests.size()];
+    store->check(std::span<const std::uint64_t>(request.users),
+                 ItemBatch<std::uint64_t>{request.items, request.digests}, request.seen_by, request.status);
+    benchmark::DoNotOptimize(request.seen_by.data());
+    benchmark::ClobberMemory();
+    if (request.status[0].state != UserState::known) give_up("a user is not there");
+  }
+  meter.report(state, 1);
+}
+
+void tick_seenby(benchmark::State& state, Bench& bench, std::size_t bytes) {
+  std::size_t items = 0;
+  const auto store = make_store(bench, bytes, items);
+  auto requests = make_requests(items);
+  std::vector<CheckRequest<std::uint64_t, std::uint64_t>> tick;
+  std::size_t next = 0;
+  const Meter meter(bench);
+  for (auto _ : state) {
+    tick.clear();
+    for (std::size_t i = 0; i < requests_a_tick; ++i) {
+      Request& request = requests[next++ % requests.size()];
+      tick.push_back({request.users, {request.items, request.digests}, request.seen_by, request.status});
+    }
+    store->check_many(std::span<const CheckRequest<std::uint64_t, std::uint64_t>>(tick));
+    benchmark::ClobberMemory();
+    if (tick.back().status[0].state != UserState::known) give_up("a user is not there");
+  }
+  meter.report(state, requests_a_tick);
+}
+
+// ---- the quiz article: u5 exponent at the head, k = 4, one BITFIELD a position
+
+void read_per_bit(benchmark::State& state, Bench& bench, std::size_t bytes) {
+  constexpr std::size_t k = 4;
+  constexpr std::size_t header_bits = 5;
+  const std::uint64_t bits = bytes * 8;
+  const std::size_t items = bytes;
+  std::mt19937_64 random(1);
+  std::vector<std::string> keys;
+  for (std::size_t user = 0; user < population; ++user) {
+    std::string& key = keys.emplace_back(prefix);
+    key.append("article:").append(std::to_string(bytes)).append(":{").append(std::to_string(user)).append("}");
+    bench.keep(key);
+    std::string value(bytes + 1, '\0');
+    for (char& c : value) c = static_cast<char>(random() & random());
+    must(execute_one(*bench.executor(), Command::with_key(1, std::string_view("SET"), key, value), Bench::patience()));
+  }
+  const auto requests = make_requests(items);
+  const auto deadline = Bench::patience;
+  std::size_t next = 0;
+  std::vector<Command> batch;
+  std::array<std::uint8_t, candidates> seen_by{};
+  const Meter meter(bench);
+  for (auto _ : state) {
+    const Request& request = requests[next++ % requests.size()];
+    batch.clear();
+    for (const std::uint64_t user : request.users) {
+      for (const Digest digest : request.digests) {
+        const std::uint64_t step = (digest.value >> 32) | 1;
+        for (std::uint64_t i = 0; i < k; ++i) {
+          const std::uint64_t position = header_bits + (digest.value + i * step) % bits;
+          batch.push_back(Command::with_key(1, std::string_view("BITFIELD"), keys[user], std::string_view("GET"),
+                                            std::string_view("u1"), static_cast<std::int64_t>(position)));
+        }
+      }
+    }
+    const auto replies = bench.executor()->execute(batch, deadline());
+    if (!replies) give_up(replies.error().message);
+    seen_by.fill(0);
+    std::size_t at = 0;
+    for (std::size_t user = 0; user < request.users.size(); ++user) {
+      for (std::size_t i = 0; i < candidates; ++i) {
+        std::int64_t all = 1;
+        for (std::size_t j = 0; j < k; ++j) all &= *(*replies)[at++].array()->front().integer();
+        seen_by[i] = static_cast<std::uint8_t>(seen_by[i] + all);
+      }
+    }
+    benchmark::DoNotOptimize(seen_by.data());
+  }
+  meter.report(state, 1);
+}
+
+// ---- RedisBloom
+
+void read_bloom(benchmark::State& state, Bench& bench, std::size_t bytes) {
+  // RedisBloom takes 9.585 bits an item at 1%.
+  const std::size_t items = static_cast<std::size_t>(static_cast<double>(bytes * 8) / 9.585);
+  std::vector<std::string> keys;
+  for (std::size_t user = 0; user < population; ++user) {
+    std::string& key = keys.emplace_back(prefix);
+    key.append("bloom:").append(std::to_string(bytes)).append(":{").append(std::to_string(user)).append("}");
+    bench.keep(key);
+    must(execute_one(*bench.executor(), Command::with_key(1, std::string_view("DEL"), key), Bench::patience()));
+    must(execute_one(*bench.executor(),
+                     Command::with_key(1, std::string_view("BF.RESERVE"), key, std::string_view("0.01"),
+                                       static_cast<std::int64_t>(items)),
+                     Bench::patience()));
+    for (std::size_t at = 0; at < items; at += 1'000) {
+      Command add = Command::with_key(1, std::string_view("BF.MADD"), key);
+      for (std::size_t item = at; item < std::min(items, at + 1'000); ++item) add.add(static_cast<std::int64_t>(item));
+      must(execute_one(*bench.executor(), add, Bench::patience()));
+    }
+  }
+  const auto requests = make_requests(items);
+  std::size_t next = 0;
+  std::vector<Command> batch;
+  std::array<std::uint8_t, candidates> seen_by{};
+  const Meter meter(bench);
+  for (auto _ : state) {
+    const Request& request = requests[next++ % requests.size()];
+    batch.clear();
+    for (const std::uint64_t user : request.users) {
+      Command& ask = batch.emplace_back();
+      ask.add("BF.MEXISTS").add_key(keys[user]);
+      for (const std::uint64_t item : request.items) ask.add(static_cast<std::int64_t>(item));
+    }
+    const auto replies = bench.executor()->execute(batch, Bench::patience());
+    if (!replies) give_up(replies.error().message);
+    seen_by.fill(0);
+    for (const Reply& reply : *replies) {
+      for (std::size_t i = 0; i < candidates; ++i)
+        seen_by[i] = static_cast<std::uint8_t>(seen_by[i] + *(*reply.array())[i].integer());
+    }
+    benchmark::DoNotOptimize(seen_by.data());
+  }
+  meter.report(state, 1);
+}
+
+void add(const std::string& name, std::function<void(benchmark::State&)> run) {
+  benchmark::RegisterBenchmark(name.c_str(), std::move(run))->Unit(benchmark::kMicrosecond)->MinTime(0.2);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  Bench bench;
+  if (!bench.ready()) return 0;
+  const bool bloom = bench.has_bloom();
+  if (!bloom) std::fprintf(stderr, "SKIPPED: bf_mexists, the server has no RedisBloom\n");
+  const std::pair<const char*, std::size_t> sizes[] = {
+      {"read_256B", 256}, {"read_2KiB", 2'048}, {"read_128KiB", 131'072}};
+  for (const auto& [name, bytes] : sizes) {
+    const std::string group = name;
+    add(group + "/seenby", [&bench, bytes = bytes](benchmark::State& state) { read_seenby(state, bench, bytes); });
+    add(group + "/seenby_tick100",
+        [&bench, bytes = bytes](benchmark::State& state) { tick_seenby(state, bench, bytes); });
+    add(group + "/article_per_bit",
+        [&bench, bytes = bytes](benchmark::State& state) { read_per_bit(state, bench, bytes); });
+    if (bloom)
+      add(group + "/bf_mexists", [&bench, bytes = bytes](benchmark::State& state) { read_bloom(state, bench, bytes); });
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
