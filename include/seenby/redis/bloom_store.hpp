@@ -3,7 +3,6 @@
 // RedisBloomStore: users' filters in the RedisBloom module, shared with whoever else speaks BF.MADD and BF.MEXISTS.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,32 +13,15 @@
 #include "seenby/detail/wire_text.hpp"
 #include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
-#include "seenby/history.hpp"
 #include "seenby/redis/bloom_options.hpp"
 #include "seenby/redis/bloom_protocol.hpp"
 #include "seenby/redis/executor.hpp"
+#include "seenby/redis/item_replay.hpp"
 #include "seenby/redis/pool.hpp"
 #include "seenby/result.hpp"
 #include "seenby/sizing.hpp"
 
 namespace seenby::redis {
-
-/// Reads a user's whole history as items. May do I/O; may be called from any thread.
-template <class User, class Item>
-using ItemReplay = std::function<Result<std::vector<Item>>(const User&)>;
-
-/// What stores of raw items are rebuilt from. The history must outlive it.
-template <HistoryLike History>
-[[nodiscard]] ItemReplay<typename History::user_type, typename History::item_type> item_replay_of(History& history) {
-  return [&history](const auto& user) -> Result<std::vector<typename History::item_type>> {
-    auto seen = history.items(user);
-    if (!seen) return std::move(seen).error();
-    std::vector<typename History::item_type> items;
-    items.reserve(seen->size());
-    for (auto& entry : *seen) items.push_back(std::move(entry.item));
-    return items;
-  };
-}
 
 /// One user's part of a `record_many`.
 template <class User, class Item>
