@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <random>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "seenby/detail/random_generation.hpp"
 #include "seenby/detail/slice_clock.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/layout/split_block.hpp"
@@ -123,11 +123,10 @@ class BlobChain {
     const FilterShape shape = SplitBlockLayout::shape_for(capacity, fpr);
     const std::size_t at = blob.size();
     blob.resize(at + header_bytes + shape.bytes());
-    std::random_device random;
     const FilterHeader header{.shape = shape,
                               .hash = H::kind,
                               .covers_bits = true,
-                              .generation = (std::uint64_t{random()} << 32) | random(),
+                              .generation = random_generation(),
                               .target_fpr = fpr,
                               .seed_check = seed_check(hash)};
     finish(blob, at, header, 0);
