@@ -36,8 +36,9 @@ struct MemoryOptions {
   /// How many shards, rounded up to a power of two, at most 65,536. Writers of one shard wait for each other.
   std::uint32_t shards = 256;
   /// Histories of up to so many items (at most 64) are kept as exact digests: no false positives, and they grow into
-  /// any filter without a history. Eight take at most 64 bytes.
-  std::uint32_t exact_items = 8;
+  /// any filter without a history. Four take the 32 bytes of a filter's smallest size; eight would take 64, which no
+  /// filter of so few items needs.
+  std::uint32_t exact_items = 4;
   /// Memory for users and their index, at most; a record that would need more is refused. 0: the machine's memory.
   std::uint64_t max_bytes = 0;
 };
@@ -202,7 +203,7 @@ class MemoryStore {
 
   /// Everything the store holds: records, index, unused memory, shards and bookkeeping.
   [[nodiscard]] std::uint64_t memory_bytes() const {
-    std::uint64_t bytes = sizeof(*this) + sizeof(Core) + sizeof(State) + core_->state()->context.space.held_bytes();
+    std::uint64_t bytes = sizeof(*this) + sizeof(Core) + sizeof(State) + core_->state()->context.space.resident_bytes();
     for_each_shard([&](const Shard& shard) { bytes += shard.bookkeeping_bytes(); });
     return bytes;
   }
@@ -210,7 +211,7 @@ class MemoryStore {
   [[nodiscard]] double expected_fpr(const User& user) const {
     return locked(key(user), [&](State&, Shard& shard) { return shard.expected_fpr(key(user), current_slice()); });
   }
-  /// A user's record and their share of the index; 0 for nobody.
+  /// A user's record and their share of the index (20 bytes, 30 where users are no integers); 0 for nobody.
   [[nodiscard]] std::uint64_t user_bytes(const User& user) const {
     return locked(key(user), [&](State&, Shard& shard) { return shard.bytes_of(key(user)); });
   }

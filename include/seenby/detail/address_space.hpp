@@ -6,14 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <new>
-#include <vector>
+#include <set>
+#include <utility>
 
 #include "seenby/detail/shared_words.hpp"
 
@@ -23,17 +24,18 @@ SEENBY_DETAIL_BEGIN
 inline constexpr std::uint32_t granule_words = 4;
 inline constexpr std::uint32_t granule_bytes = 32;
 
-/// Hands out extents of 1 KiB << size_class, aligned to their size, from one reservation.
+/// Hands out extents, runs of 1 KiB units, from one reservation: best fit among those returned, neighbours joined.
 ///
 /// Lock-free readers may follow a stale reference, so nothing handed out is ever unmapped before the store goes: a
-/// returned extent's pages go back to the system by madvise(MADV_DONTNEED) and read as zeros. Thread-safe.
+/// returned extent's pages go back to the system by madvise(MADV_DONTNEED) and read as zeros. A 64th of what is in use
+/// may be kept for the next extent instead, zeroed: giving back a part of a huge page would break it up. Thread-safe.
 class AddressSpace {
  public:
-  static constexpr std::uint32_t smallest_extent_bytes = 1024;
-  static constexpr std::uint32_t size_classes = 26;  // up to 32 GiB
+  static constexpr std::uint32_t unit_bytes = 1024;
+  static constexpr std::uint32_t unit_granules = unit_bytes / granule_bytes;
 
   /// Reserves addresses for twice `max_bytes` (0: the machine's memory), since moving a shard needs both copies for a
-  /// moment, and returned extents of one size serve only that size again. Throws std::bad_alloc.
+  /// moment, and returned extents may be too short for what is asked next. Throws std::bad_alloc.
   explicit AddressSpace(std::uint64_t max_bytes) : max_bytes_(max_bytes) {
     const std::uint64_t wanted = max_bytes != 0 ? max_bytes : physical_memory();
     reserved_bytes_ = std::clamp(std::bit_ceil(wanted) * 2, first_chunk_bytes * 32, largest_reservation);
@@ -55,7 +57,7 @@ class AddressSpace {
       ::munmap(mapping_, reserved_bytes_ + first_chunk_bytes);
       throw;
     }
-    next_ = smallest_extent_bytes;  // offset 0 means "nowhere"
+    next_ = 1;  // offset 0 means "nowhere"
   }
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
@@ -64,44 +66,49 @@ class AddressSpace {
   [[nodiscard]] std::uint64_t* at(std::uint32_t granule) const noexcept {
     return base_ + std::size_t{granule} * granule_words;
   }
-  /// Bytes handed out and not returned.
-  [[nodiscard]] std::uint64_t held_bytes() const noexcept { return held_bytes_.load(std::memory_order_relaxed); }
-
-  [[nodiscard]] static constexpr std::uint32_t extent_granules(std::uint32_t size_class) noexcept {
-    return (smallest_extent_bytes / granule_bytes) << size_class;
+  /// Bytes handed out, and returned ones that were kept.
+  [[nodiscard]] std::uint64_t resident_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return held_bytes_ + kept_bytes_;
   }
 
-  /// A zeroed extent's first granule. Throws std::bad_alloc when over max_bytes or out of memory.
-  [[nodiscard]] std::uint32_t take(std::uint32_t size_class) {
-    const std::uint64_t bytes = std::uint64_t{smallest_extent_bytes} << size_class;
+  /// A zeroed extent of `units`; its first granule. Throws std::bad_alloc when over max_bytes or out of memory.
+  [[nodiscard]] std::uint32_t take(std::uint32_t units) {
+    const std::uint64_t bytes = std::uint64_t{units} * unit_bytes;
     const std::lock_guard lock(mutex_);
-    if (size_class >= size_classes || (max_bytes_ != 0 && held_bytes() + bytes > max_bytes_)) throw std::bad_alloc();
-    std::uint32_t granule = 0;
-    if (auto& returned = returned_[size_class]; !returned.empty()) {
-      granule = returned.back();
-      returned.pop_back();
+    if (max_bytes_ != 0 && held_bytes_ + bytes > max_bytes_) throw std::bad_alloc();
+    std::uint32_t first = 0;
+    if (const auto fit = by_size_.lower_bound({units, 0}); fit != by_size_.end()) {
+      const auto [size, start] = *fit;
+      by_size_.erase(fit);
+      by_start_.erase(start);
+      first = start;
+      if (size > units) add_free(start + units, size - units);
+      kept_bytes_ -= std::min(kept_bytes_, bytes);
     } else {
-      const std::uint64_t start = (next_ + bytes - 1) / bytes * bytes;
-      if (start + bytes > reserved_bytes_) throw std::bad_alloc();
-      if (start + bytes > committed_bytes_) commit(start + bytes);
-      keep_gap(next_, start);
-      next_ = start + bytes;
-      granule = static_cast<std::uint32_t>(start / granule_bytes);
+      const std::uint64_t end = (std::uint64_t{next_} + units) * unit_bytes;
+      if (end > reserved_bytes_) throw std::bad_alloc();
+      if (end > committed_bytes_) commit(end);
+      first = next_;
+      next_ += units;
     }
-    held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-    return granule;
+    held_bytes_ += bytes;
+    return first * unit_granules;
   }
 
   /// Takes an extent back; its bytes are gone when this returns.
-  void give_back(std::uint32_t granule, std::uint32_t size_class) noexcept {
-    const std::uint64_t bytes = std::uint64_t{smallest_extent_bytes} << size_class;
-    if (bytes < page_bytes() || ::madvise(at(granule), bytes, MADV_DONTNEED) != 0) {
-      zero_words(at(granule), bytes / sizeof(std::uint64_t));
-    }
+  void give_back(std::uint32_t granule, std::uint32_t units) noexcept {
+    const std::uint64_t bytes = std::uint64_t{units} * unit_bytes;
     const std::lock_guard lock(mutex_);
-    held_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    held_bytes_ -= bytes;
+    if (kept_bytes_ + bytes <= held_bytes_ / 64) {
+      zero_words(at(granule), bytes / sizeof(std::uint64_t));
+      kept_bytes_ += bytes;
+    } else {
+      erase_bytes(granule, units);
+    }
     try {
-      returned_[size_class].push_back(granule);
+      join_free(granule / unit_granules, units);
     } catch (const std::bad_alloc&) {
       // The addresses are lost to this store; the memory is not.
     }
@@ -136,24 +143,59 @@ class AddressSpace {
     committed_bytes_ = wanted;
   }
 
-  /// What alignment skipped serves smaller extents.
-  void keep_gap(std::uint64_t from, std::uint64_t to) {
-    while (from < to) {
-      const auto size_class = static_cast<std::uint32_t>(std::countr_zero(from / smallest_extent_bytes));
-      returned_[size_class].push_back(static_cast<std::uint32_t>(from / granule_bytes));
-      from += std::uint64_t{smallest_extent_bytes} << size_class;
+  /// Whole pages go back to the system; the rest of the first and the last page, which neighbours use, is zeroed.
+  void erase_bytes(std::uint32_t granule, std::uint32_t units) const noexcept {
+    const std::uint64_t begin = std::uint64_t{granule} * granule_bytes;
+    const std::uint64_t end = begin + std::uint64_t{units} * unit_bytes;
+    const std::uint64_t first_page = (begin + page_bytes() - 1) / page_bytes() * page_bytes();
+    const std::uint64_t last_page = end / page_bytes() * page_bytes();
+    const auto zero = [&](std::uint64_t from, std::uint64_t to) {
+      zero_words(base_ + from / sizeof(std::uint64_t), (to - from) / sizeof(std::uint64_t));
+    };
+    if (first_page >= last_page ||
+        ::madvise(base_ + first_page / sizeof(std::uint64_t), last_page - first_page, MADV_DONTNEED) != 0) {
+      zero(begin, end);
+      return;
     }
+    zero(begin, first_page);
+    zero(last_page, end);
+  }
+
+  void add_free(std::uint32_t start, std::uint32_t units) {
+    by_start_.emplace(start, units);
+    by_size_.emplace(units, start);
+  }
+  void join_free(std::uint32_t start, std::uint32_t units) {
+    const auto after = by_start_.lower_bound(start);
+    if (after != by_start_.end() && after->first == start + units) {
+      units += after->second;
+      by_size_.erase({after->second, after->first});
+      by_start_.erase(after);
+    }
+    const auto before = by_start_.lower_bound(start);
+    if (before != by_start_.begin()) {
+      const auto previous = std::prev(before);
+      if (previous->first + previous->second == start) {
+        start = previous->first;
+        units += previous->second;
+        by_size_.erase({previous->second, previous->first});
+        by_start_.erase(previous);
+      }
+    }
+    add_free(start, units);
   }
 
   std::uint64_t max_bytes_;
   std::uint64_t reserved_bytes_ = 0;
   void* mapping_ = nullptr;
   std::uint64_t* base_ = nullptr;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::uint64_t committed_bytes_ = 0;
-  std::uint64_t next_ = 0;
-  std::array<std::vector<std::uint32_t>, size_classes> returned_;
-  std::atomic<std::uint64_t> held_bytes_{0};
+  std::uint32_t next_ = 0;                                     // first unit never handed out
+  std::map<std::uint32_t, std::uint32_t> by_start_;            // returned extents: first unit, units
+  std::set<std::pair<std::uint32_t, std::uint32_t>> by_size_;  // the same: units, first unit
+  std::uint64_t held_bytes_ = 0;
+  std::uint64_t kept_bytes_ = 0;
 };
 
 SEENBY_DETAIL_END

@@ -29,7 +29,7 @@ class Arena {
     return *this;
   }
   ~Arena() {
-    for (const Extent& extent : extents_) space_->give_back(extent.granule, extent.size_class);
+    for (const Extent& extent : extents_) space_->give_back(extent.granule, extent.units);
   }
 
   [[nodiscard]] std::uint64_t* at(std::uint32_t granule) const noexcept { return space_->at(granule); }
@@ -43,7 +43,8 @@ class Arena {
   [[nodiscard]] std::uint64_t fragmented_bytes() const noexcept { return free_granules_ * granule_bytes; }
   [[nodiscard]] std::uint64_t bookkeeping_bytes() const noexcept { return extents_.capacity() * sizeof(Extent); }
 
-  /// A zeroed block of `granules` > 0. Throws std::bad_alloc. O(1) but for large free blocks, of which it looks at few.
+  /// A zeroed block of `granules` > 0: the best fit among the small free blocks, the first among the large ones, or
+  /// fresh memory. O(1). Throws std::bad_alloc.
   [[nodiscard]] std::uint32_t allocate(std::uint32_t granules) {
     std::uint32_t block = take_free(granules);
     if (block == 0) block = take_new(granules);
@@ -66,7 +67,7 @@ class Arena {
  private:
   struct Extent {
     std::uint32_t granule;
-    std::uint32_t size_class;
+    std::uint32_t units;
   };
   static constexpr std::uint32_t exact_lists = 64;  // sizes 1 to 63 granules; list 0 holds all the larger ones
   static constexpr int large_looks = 16;
@@ -104,15 +105,14 @@ class Arena {
   }
 
   [[nodiscard]] std::uint32_t take_free(std::uint32_t granules) noexcept {
-    if (granules >= exact_lists) return take_large(granules);
-    if (lists_[granules] != 0) return pop(granules);
-    if (end_ - next_ >= granules) return 0;  // splitting a larger block would waste it while fresh memory is at hand
-    const std::uint64_t larger = occupied_ >> granules << granules;
-    if (larger != 0) {
-      const auto list = static_cast<std::uint32_t>(std::countr_zero(larger));
-      const std::uint32_t block = pop(list);
-      put_free(block + granules, list - granules);
-      return block;
+    if (granules < exact_lists) {
+      const std::uint64_t fitting = occupied_ >> granules << granules & ~std::uint64_t{1};
+      if (fitting != 0) {
+        const auto list = static_cast<std::uint32_t>(std::countr_zero(fitting));
+        const std::uint32_t block = pop(list);
+        put_free(block + granules, list - granules);
+        return block;
+      }
     }
     return take_large(granules);
   }
@@ -143,30 +143,30 @@ class Arena {
 
   [[nodiscard]] std::uint32_t take_new(std::uint32_t granules) {
     if (end_ - next_ < granules) {
-      const std::uint32_t size_class = next_size_class(granules);
+      const std::uint32_t units = next_units(granules);
       extents_.reserve(extents_.size() + 1);
-      const std::uint32_t extent = space_->take(size_class);
-      extents_.push_back({extent, size_class});
-      held_granules_ += AddressSpace::extent_granules(size_class);
-      put_free(next_, end_ - next_);
-      next_ = extent;
-      end_ = extent + AddressSpace::extent_granules(size_class);
+      const std::uint32_t extent = space_->take(units);
+      held_granules_ += std::uint64_t{units} * AddressSpace::unit_granules;
+      if (extent == end_ && !extents_.empty()) {
+        extents_.back().units += units;  // what is left of the last extent goes on in this one
+      } else {
+        extents_.push_back({extent, units});
+        put_free(next_, end_ - next_);
+        next_ = extent;
+      }
+      end_ = extent + units * AddressSpace::unit_granules;
     }
     const std::uint32_t block = next_;
     next_ += granules;
     return block;
   }
 
-  /// A sixteenth of what is held, so that the unused tail stays about 3%; or what is planned and not yet held.
-  [[nodiscard]] std::uint32_t next_size_class(std::uint32_t granules) const noexcept {
-    std::uint64_t wanted = held_granules_ / 16;
-    if (planned_granules_ > held_granules_) wanted = planned_granules_ - held_granules_;
-    const std::uint32_t smallest = AddressSpace::extent_granules(0);
-    const std::uint64_t whole = std::max<std::uint64_t>(wanted / smallest, 1);
-    const auto by_size = static_cast<std::uint32_t>(std::bit_width(whole) - 1);
-    const std::uint64_t needed = (std::uint64_t{granules} + smallest - 1) / smallest;
-    const auto by_need = static_cast<std::uint32_t>(std::bit_width(needed - 1));
-    return std::max(by_size, needed <= 1 ? 0U : by_need);
+  /// What the block needs; at least a 32nd of what is held, so that the unused tail stays below 2% on average and the
+  /// list of extents short; or all that is planned and not yet held.
+  [[nodiscard]] std::uint32_t next_units(std::uint32_t granules) const noexcept {
+    std::uint64_t wanted = std::max<std::uint64_t>(granules, held_granules_ / 32);
+    if (planned_granules_ > held_granules_) wanted = std::max(wanted, planned_granules_ - held_granules_);
+    return static_cast<std::uint32_t>((wanted + AddressSpace::unit_granules - 1) / AddressSpace::unit_granules);
   }
 
   AddressSpace* space_;

@@ -241,7 +241,7 @@ class Shard {
     }
     return 1 - passes;
   }
-  /// Bytes of the user's blocks and slot.
+  /// Bytes of the user's blocks and slot, and a quarter of a slot for the free ones.
   [[nodiscard]] std::uint64_t bytes_of(const Key& key) const {
     const std::uint64_t* const word = index.find(context_->space, key);
     if (word == nullptr) return 0;
@@ -250,9 +250,7 @@ class Shard {
     decode(handle, parts);
     std::uint64_t granules = handle.kind() == RecordKind::extended ? handle.size() : 0;
     for (const Part& part : parts) granules += part.size;
-    const auto table = index.table();
-    return granules * granule_bytes +
-           std::uint64_t{table.slots} * UserIndex<Words>::slot_words * sizeof(std::uint64_t) / index.users();
+    return granules * granule_bytes + UserIndex<Words>::slot_words * sizeof(std::uint64_t) * 5 / 4;
   }
   // Snapshots.
 
@@ -275,8 +273,7 @@ class Shard {
   }
   /// Empties the shard for good: readers find nobody and see that the sequence moved; memory goes back at once.
   void retire() {
-    index.clear();
-    sequence.memory_unlinked();
+    index.clear(context_->space, sequence);
     arena_ = Arena(context_->space);
     rebuilds_.clear();
   }
@@ -332,34 +329,37 @@ class Shard {
   /// Room for one more user in the index.
   void make_room() {
     if (!index.is_full()) return;
-    const auto old = index.table();
-    const std::uint32_t slots = UserIndex<Words>::slots_for(std::uint64_t{index.users()} + 1 + index.users() / 16);
-    const std::uint32_t granules = UserIndex<Words>::table_granules(slots);
-    const std::uint32_t block = arena_.allocate(granules);
-    index.copy_to(context_->space, block, slots, context_->key_seed, [](Handle handle) { return handle; });
-    index.publish({block, slots});
-    sequence.memory_unlinked();
-    if (old.slots != 0) arena_.release(old.block, UserIndex<Words>::table_granules(old.slots));
+    index.resize(context_->space, UserIndex<Words>::units_for(std::uint64_t{index.users()} + 1), sequence,
+                 context_->key_seed);
   }
 
-  /// Moves everything into a fresh arena when a quarter of this one lies in free blocks. Readers go on meanwhile.
+  /// Moves all blocks into a fresh arena when a quarter of this one lies in free blocks, and the index into a table of
+  /// half the size when two thirds of it are free. Readers go on meanwhile.
   void compact_if_wasteful() noexcept {
     constexpr std::uint64_t not_worth_it = 8192;
-    const std::uint64_t wasted = arena_.fragmented_bytes();
-    if (wasted < not_worth_it || wasted < arena_.held_bytes() / 4) return;
     try {
-      Arena fresh(context_->space);
-      fresh.reserve(arena_.held_bytes() - arena_.wasted_bytes());
-      const std::uint32_t slots = UserIndex<Words>::slots_for(index.users());
-      const std::uint32_t block = fresh.allocate(UserIndex<Words>::table_granules(slots));
-      index.copy_to(context_->space, block, slots, context_->key_seed,
-                    [&](Handle handle) { return moved(handle, fresh); });
-      index.publish({block, slots});
-      sequence.memory_unlinked();
-      arena_ = std::move(fresh);  // the old one goes with `fresh`
+      const std::uint32_t units = UserIndex<Words>::units_for(index.users());
+      if (units * 2 < index.units()) index.resize(context_->space, units, sequence, context_->key_seed);
+      const std::uint64_t wasted = arena_.fragmented_bytes();
+      if (wasted >= not_worth_it && wasted >= arena_.held_bytes() / 4) compact();
     } catch (const std::bad_alloc&) {
       // No room for a second copy: the free blocks stay and are reused.
     }
+  }
+  void compact() {
+    Arena fresh(context_->space);
+    fresh.reserve(arena_.held_bytes() - arena_.wasted_bytes());
+    std::vector<Handle> handles;  // first all copies, which may fail; then all handles, which cannot
+    handles.reserve(index.users());
+    index.for_each(context_->space, [&](const auto&, const std::uint64_t* handle_word) {
+      handles.push_back(moved(Handle{load_word(handle_word)}, fresh));
+    });
+    std::size_t next = 0;
+    index.for_each(context_->space, [&](const auto&, std::uint64_t* handle_word) {
+      store_word_release(handle_word, handles[next++].raw);
+    });
+    sequence.memory_unlinked();
+    arena_ = std::move(fresh);  // the old one goes with `fresh`
   }
   [[nodiscard]] Handle moved(Handle handle, Arena& to) const {
     PartList parts;

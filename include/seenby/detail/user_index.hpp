@@ -56,7 +56,7 @@ template <class User>
 }
 
 /// A table of slots: `Words` words of key, then the handle (0: free). Linear probing from a position that grows with
-/// the hash, so any number of slots will do: growing by a quarter keeps 68 to 85% of them in use where doubling would
+/// the hash, so any number of slots will do: growing by an eighth keeps 75 to 85% of them in use where doubling would
 /// keep 43 to 85%. Readers need no lock; see ReadSequence for what they must check afterwards.
 template <std::size_t Words>
 class UserIndex {
@@ -77,12 +77,12 @@ class UserIndex {
     return {static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32)};
   }
   [[nodiscard]] std::uint32_t users() const noexcept { return users_; }
-  [[nodiscard]] static std::uint32_t table_granules(std::uint32_t slots) noexcept {
-    return static_cast<std::uint32_t>((std::uint64_t{slots} * slot_words + granule_words - 1) / granule_words);
+  /// Tables are extents of the address space, outside the shard's arena: what an outgrown one leaves is no fragment.
+  static constexpr std::uint32_t unit_slots = AddressSpace::unit_bytes / (slot_words * sizeof(std::uint64_t));
+  [[nodiscard]] static std::uint32_t units_for(std::uint64_t users) noexcept {
+    return static_cast<std::uint32_t>((users * 4 / 3 + unit_slots) / unit_slots);
   }
-  [[nodiscard]] static std::uint32_t slots_for(std::uint64_t users) noexcept {
-    return static_cast<std::uint32_t>(users + users / 4 + 4);
-  }
+  [[nodiscard]] std::uint32_t units() const noexcept { return table().slots / unit_slots; }
   [[nodiscard]] bool is_full() const noexcept {
     return users_ + 1 > static_cast<std::uint64_t>(table().slots) * 85 / 100;
   }
@@ -145,20 +145,24 @@ class UserIndex {
     }
   }
 
-  /// Fills a fresh table of `slots` at `block` with every user, handles passed through `move`.
-  template <class Move>
-  void copy_to(const AddressSpace& space, std::uint32_t block, std::uint32_t slots, std::uint64_t seed,
-               Move&& move) const {
+  /// Moves all users into a table of another size. Tells the readers before the old one goes. Throws std::bad_alloc.
+  void resize(AddressSpace& space, std::uint32_t new_units, ReadSequence& sequence, std::uint64_t seed) {
+    const Table old = table();
+    const Table next{space.take(new_units), new_units * unit_slots};
     for_each(space, [&](const std::array<std::uint64_t, Words>& words, const std::uint64_t* handle_word) {
-      place(space.at(block), slots, words, key_of_words(words, seed).hash, move(Handle{load_word(handle_word)}).raw);
+      place(space.at(next.block), next.slots, words, key_of_words(words, seed).hash, load_word(handle_word));
     });
+    publish(next);
+    sequence.memory_unlinked();
+    if (old.slots != 0) space.give_back(old.block, old.slots / unit_slots);
   }
-  void clear() noexcept {
+  /// Forgets everybody.
+  void clear(AddressSpace& space, ReadSequence& sequence) noexcept {
+    const Table old = table();
     users_ = 0;
     publish({});
-  }
-  void publish(Table next) noexcept {
-    table_.store(next.block | (std::uint64_t{next.slots} << 32), std::memory_order_release);
+    sequence.memory_unlinked();
+    if (old.slots != 0) space.give_back(old.block, old.slots / unit_slots);
   }
 
  private:
@@ -176,6 +180,9 @@ class UserIndex {
     std::array<std::uint64_t, Words> words;
     for (std::size_t i = 0; i < Words; ++i) words[i] = load_word(slot + i);
     return words;
+  }
+  void publish(Table next) noexcept {
+    table_.store(next.block | (std::uint64_t{next.slots} << 32), std::memory_order_release);
   }
   std::uint64_t* place(std::uint64_t* first, std::uint32_t slots, const std::array<std::uint64_t, Words>& words,
                        std::uint64_t hash, std::uint64_t handle) const noexcept {
