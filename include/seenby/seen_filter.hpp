@@ -96,6 +96,10 @@ class SeenFilter {
     exact_->shadow = std::make_unique<detail::Shadow>(share);
   }
 
+  /// Keeps the last `items` records of every user exact, beside the filter: 8 bytes each. No relaxation brings them
+  /// back and no look-up is spent on them, however thin the page. 0, the default, keeps none. For set-up.
+  void keep_last(std::size_t items) noexcept { exact_->last.keep(items); }
+
   // Record
 
   /// Marks an item as seen. When it returns a value, no later selection shows the item to this user within the window.
@@ -126,7 +130,7 @@ class SeenFilter {
   /// Items served or reported, but not recorded yet: hidden at once and exactly, until recorded or for `ttl`.
   template <std::ranges::input_range Range>
   void mark_in_flight(const user_type& user, const Range& items, std::chrono::seconds ttl = std::chrono::minutes(1)) {
-    exact_->in_flight.add(detail::user_key(user), digests_of(items), now() + ttl);
+    exact_->in_flight.add(detail::user_key(user), digests_of(items), now(), now() + ttl);
   }
 
   /// Never shows this item to this user again, whatever the window. True when it was not hidden before.
@@ -155,6 +159,7 @@ class SeenFilter {
     bool any = exact_->hides.forget(key);
     if (exact_->shadow) exact_->shadow->forget(key);
     any = exact_->in_flight.forget(key) || any;
+    any = exact_->last.forget(key) || any;
     if constexpr (has_history) {
       auto rows = history_->forget(user);
       if (!rows) return rows;
@@ -186,6 +191,7 @@ class SeenFilter {
     }
     exact_->hides.merge(detail::user_key(from), detail::user_key(into));
     exact_->in_flight.merge(detail::user_key(from), detail::user_key(into));
+    exact_->last.merge(detail::user_key(from), detail::user_key(into));
     if constexpr (has_history) {
       if (auto gone = history_->forget(from); !gone) return std::move(gone).error();
     }
@@ -311,6 +317,7 @@ class SeenFilter {
   struct Exact {
     detail::InFlight in_flight;
     detail::Hides hides;
+    detail::LastItems last;
     std::unique_ptr<detail::Shadow> shadow;
   };
   enum Counter : std::size_t {
@@ -353,7 +360,8 @@ class SeenFilter {
     auto outcome = store_.record(user, ItemBatch<Item>{items, digests});
     if (!outcome) return failed(std::move(outcome).error());
     if (exact_->shadow) exact_->shadow->end_write(detail::user_key(user), digests, now());
-    if (!exact_->in_flight.empty()) exact_->in_flight.settle(detail::user_key(user), digests, now());
+    exact_->last.add(detail::user_key(user), digests);
+    if (!exact_->in_flight.empty()) exact_->in_flight.settle(detail::user_key(user), digests);
     return outcome;
   }
 
@@ -383,11 +391,12 @@ class SeenFilter {
   /// Sorted digests that no page of these users may show.
   void collect_certain(std::span<const user_type> users, std::span<const Digest> also_seen,
                        std::vector<Digest>& into) const {
-    if (also_seen.empty() && exact_->in_flight.empty() && exact_->hides.empty()) return;
+    if (also_seen.empty() && exact_->in_flight.empty() && exact_->hides.empty() && exact_->last.empty()) return;
     into.assign(also_seen.begin(), also_seen.end());
     for (const user_type& user : users) {
       const auto key = detail::user_key(user);
       if (!exact_->hides.empty()) exact_->hides.collect(key, into);
+      if (!exact_->last.empty()) exact_->last.collect(key, into);
       if (!exact_->in_flight.empty()) exact_->in_flight.collect(key, now(), into);
     }
     std::sort(into.begin(), into.end());

@@ -268,6 +268,33 @@ TEST_CASE("what a user hides stays hidden until it is unhidden, and can be liste
   CHECK(filter.select_unseen(pool, {bob}).size() == 4);
 }
 
+TEST_CASE("the last items are exact: no relaxation brings them back, and no look-up is spent on them", "[003-07]") {
+  MemoryHistory<std::uint64_t, std::uint64_t> history;
+  SeenFilter filter{Store{MapBlobs{}, pair_policy()}, history};
+  filter.keep_last(3);
+  for (std::uint64_t item = 0; item < 10; ++item) REQUIRE(filter.record(alice, item));
+  const CandidatePool pool{range(0, 11)};
+  const SelectOptions<std::uint64_t> options{.limit = 11, .relax = {Verify{}, SeenByAtMost{1}}};
+  const auto page = filter.select_unseen(pool, {alice}, options);
+  CHECK(picked(pool, page) == Ids{10, 0, 1, 2, 3, 4, 5, 6});
+  CHECK(page.lookups() == 7);
+  CHECK(filter.forget(alice).value());
+  CHECK(filter.select_unseen(pool, {alice}).size() == 11);
+}
+
+TEST_CASE("what is in flight for users who never come back does not pile up") {
+  Time now{std::chrono::seconds(1000)};
+  detail::InFlight in_flight;
+  const std::vector<Digest> items{{1}, {2}};
+  for (std::uint64_t user = 0; user < 100'000; ++user) {
+    in_flight.add(detail::user_key(user), items, now, now + std::chrono::seconds(10));
+    if (user % 100 == 0) now += std::chrono::seconds(1);
+  }
+  std::vector<Digest> left;
+  for (std::uint64_t user = 0; user < 98'000; ++user) in_flight.collect(detail::user_key(user), Time{}, left);
+  CHECK(left.size() < 20'000);
+}
+
 TEST_CASE("a pool is hashed once and serves filters of every size", "[000-09][000-10][000-11]") {
   SeenFilter filter{Store{MapBlobs{}, pair_policy()}};
   REQUIRE(filter.record_all(alice, range(0, 4)));

@@ -1,12 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a SeenFilter knows for certain beside its store: items in flight and explicit hides.
+// What a SeenFilter knows for certain beside its store: explicit hides, the last items, items in flight.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <mutex>
 #include <shared_mutex>
 #include <span>
@@ -22,132 +23,212 @@
 
 SEENBY_DETAIL_BEGIN
 
-/// Items served or reported to a user but not yet recorded; each expires by itself. Any thread may call anything.
-class InFlight {
+/// A list of entries a user, in shards with a lock each. A user without entries costs nothing. Any thread may call
+/// anything; the callbacks run under the shard's lock.
+template <class Entry>
+class UserLists {
  public:
-  void add(const UserKey& user, std::span<const Digest> items, Time until) {
-    const std::unique_lock lock(mutex_);
-    auto& entries = users_[user];
-    for (const Digest item : items) entries.push_back({item, until});
-    total_.fetch_add(items.size(), std::memory_order_relaxed);
+  using List = std::vector<Entry>;
+
+  /// No user has an entry: one load, for hot paths.
+  [[nodiscard]] bool empty() const noexcept { return users_.load(std::memory_order_relaxed) == 0; }
+
+  /// Calls change(list) with the user's list, new if need be; an empty one is dropped afterwards.
+  template <class Change>
+  auto change(const UserKey& user, Change&& change) {
+    Shard& shard = shard_of(user);
+    const std::unique_lock lock(shard.mutex);
+    const auto [at, is_new] = shard.lists.try_emplace(user);
+    if (is_new) users_.fetch_add(1, std::memory_order_relaxed);
+    auto result = change(at->second);
+    if (at->second.empty()) drop(shard, at);
+    return result;
   }
-  /// Takes out items that are recorded by now, and whatever has expired.
-  void settle(const UserKey& user, std::span<const Digest> items, Time now) {
-    if (empty()) return;
-    const std::unique_lock lock(mutex_);
-    const auto found = users_.find(user);
-    if (found == users_.end()) return;
-    const std::size_t gone = std::erase_if(found->second, [&](const Entry& entry) {
-      return entry.until <= now || std::ranges::find(items, entry.item) != items.end();
-    });
-    total_.fetch_sub(gone, std::memory_order_relaxed);
-    if (found->second.empty()) users_.erase(found);
-  }
-  void collect(const UserKey& user, Time now, std::vector<Digest>& into) const {
-    const std::shared_lock lock(mutex_);
-    const auto found = users_.find(user);
-    if (found == users_.end()) return;
-    for (const Entry& entry : found->second) {
-      if (entry.until > now) into.push_back(entry.item);
-    }
+  /// Calls read(list) if the user has one.
+  template <class Read>
+  void read(const UserKey& user, Read&& read) const {
+    const Shard& shard = shard_of(user);
+    const std::shared_lock lock(shard.mutex);
+    if (const auto found = shard.lists.find(user); found != shard.lists.end()) read(found->second);
   }
   bool forget(const UserKey& user) {
-    const std::unique_lock lock(mutex_);
-    const auto found = users_.find(user);
-    if (found == users_.end()) return false;
-    total_.fetch_sub(found->second.size(), std::memory_order_relaxed);
-    users_.erase(found);
+    Shard& shard = shard_of(user);
+    const std::unique_lock lock(shard.mutex);
+    const auto found = shard.lists.find(user);
+    if (found == shard.lists.end()) return false;
+    drop(shard, found);
     return true;
   }
-  void merge(const UserKey& from, const UserKey& into) {
-    const std::unique_lock lock(mutex_);
-    auto node = users_.extract(from);
-    if (node.empty()) return;
-    auto& target = users_[into];
-    target.insert(target.end(), node.mapped().begin(), node.mapped().end());
+  /// Calls join(entries of from, list of into) and forgets `from`, in one step: at no moment are the entries nowhere.
+  template <class Join>
+  void merge(const UserKey& from, const UserKey& into, Join&& join) {
+    if (from == into) return;
+    Shard& source = shard_of(from);
+    Shard& target = shard_of(into);
+    std::unique_lock first(source.mutex, std::defer_lock);
+    std::unique_lock second(target.mutex, std::defer_lock);
+    if (&source == &target) {
+      first.lock();
+    } else {
+      std::lock(first, second);
+    }
+    const auto found = source.lists.find(from);
+    if (found == source.lists.end()) return;
+    List entries = std::move(found->second);
+    source.lists.erase(found);
+    const auto [at, is_new] = target.lists.try_emplace(into);
+    if (!is_new) users_.fetch_sub(1, std::memory_order_relaxed);
+    join(entries, at->second);
   }
-  [[nodiscard]] bool empty() const noexcept { return total_.load(std::memory_order_relaxed) == 0; }
+  /// Takes entries out of the user's shard where a list outlived its use: keeps the table from growing for ever.
+  template <class IsStale>
+  void sweep(const UserKey& user, IsStale&& is_stale) {
+    Shard& shard = shard_of(user);
+    const std::unique_lock lock(shard.mutex);
+    if (shard.lists.size() < shard.sweep_at) return;
+    for (auto at = shard.lists.begin(); at != shard.lists.end();) {
+      std::erase_if(at->second, is_stale);
+      const auto next = std::next(at);
+      if (at->second.empty()) drop(shard, at);
+      at = next;
+    }
+    shard.sweep_at = std::max<std::size_t>(64, 2 * shard.lists.size());
+  }
+
+ private:
+  using Lists = std::unordered_map<UserKey, List, UserKeyHash>;
+  struct alignas(64) Shard {
+    mutable std::shared_mutex mutex;
+    Lists lists;
+    std::size_t sweep_at = 64;
+  };
+  void drop(Shard& shard, typename Lists::iterator at) {
+    shard.lists.erase(at);
+    users_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  [[nodiscard]] static std::size_t place_of(const UserKey& user) noexcept { return UserKeyHash{}(user) >> 58; }
+  [[nodiscard]] Shard& shard_of(const UserKey& user) noexcept { return shards_[place_of(user)]; }
+  [[nodiscard]] const Shard& shard_of(const UserKey& user) const noexcept { return shards_[place_of(user)]; }
+
+  std::array<Shard, 64> shards_;
+  std::atomic<std::size_t> users_{0};
+};
+
+/// Items served or reported to a user but not yet recorded; each expires by itself.
+class InFlight {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return lists_.empty(); }
+  void add(const UserKey& user, std::span<const Digest> items, Time now, Time until) {
+    lists_.change(user, [&](auto& list) {
+      std::erase_if(list, [now](const Entry& entry) { return entry.until <= now; });
+      for (const Digest item : items) list.push_back({item, until});
+      return true;
+    });
+    lists_.sweep(user, [now](const Entry& entry) { return entry.until <= now; });
+  }
+  /// Takes out items that are recorded by now.
+  void settle(const UserKey& user, std::span<const Digest> items) {
+    if (empty()) return;
+    lists_.change(user, [&](auto& list) {
+      return std::erase_if(list, [&](const Entry& e) { return std::ranges::find(items, e.item) != items.end(); });
+    });
+  }
+  void collect(const UserKey& user, Time now, std::vector<Digest>& into) const {
+    lists_.read(user, [&](const auto& list) {
+      for (const Entry& entry : list) {
+        if (entry.until > now) into.push_back(entry.item);
+      }
+    });
+  }
+  bool forget(const UserKey& user) { return lists_.forget(user); }
+  void merge(const UserKey& from, const UserKey& into) {
+    lists_.merge(from, into,
+                 [](auto& entries, auto& list) { list.insert(list.end(), entries.begin(), entries.end()); });
+  }
 
  private:
   struct Entry {
     Digest item;
     Time until;
   };
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<UserKey, std::vector<Entry>, UserKeyHash> users_;
-  std::atomic<std::size_t> total_{0};
+  UserLists<Entry> lists_;
 };
 
-/// Items a user never wants to see again, exact and listable. Any thread may call anything.
+/// The last items a user saw, exact: 8 bytes each.
+class LastItems {
+ public:
+  /// How many to keep a user; 0 keeps none. For set-up.
+  void keep(std::size_t items) noexcept { most_ = items; }
+  [[nodiscard]] bool empty() const noexcept { return lists_.empty(); }
+  void add(const UserKey& user, std::span<const Digest> items) {
+    if (most_ == 0 || items.empty()) return;
+    lists_.change(user, [&](auto& list) {
+      list.insert(list.end(), items.begin(), items.end());
+      if (list.size() > most_) list.erase(list.begin(), list.end() - static_cast<std::ptrdiff_t>(most_));
+      return true;
+    });
+  }
+  void collect(const UserKey& user, std::vector<Digest>& into) const {
+    lists_.read(user, [&](const auto& list) { into.insert(into.end(), list.begin(), list.end()); });
+  }
+  bool forget(const UserKey& user) { return lists_.forget(user); }
+  void merge(const UserKey& from, const UserKey& into) {
+    // Which were seen last nobody knows any more: all of both are kept until new ones push them out.
+    lists_.merge(from, into,
+                 [](auto& entries, auto& list) { list.insert(list.begin(), entries.begin(), entries.end()); });
+  }
+
+ private:
+  std::size_t most_ = 0;
+  UserLists<Digest> lists_;
+};
+
+/// Items a user never wants to see again, exact and listable.
 class Hides {
  public:
-  /// True when it was not hidden before. `text` is the item in as_text's form, for listing.
+  [[nodiscard]] bool empty() const noexcept { return lists_.empty(); }
+  /// True when it was not hidden before. `text` is the item in text_of_item's form, for listing.
   bool add(const UserKey& user, Digest item, std::string text) {
-    const std::unique_lock lock(mutex_);
-    auto& entries = users_[user];
-    if (std::ranges::any_of(entries, [&](const Entry& entry) { return entry.item == item; })) return false;
-    entries.push_back({item, std::move(text)});
-    total_.fetch_add(1, std::memory_order_relaxed);
-    return true;
+    return lists_.change(user, [&](auto& list) { return add_once(list, {item, std::move(text)}); });
   }
   bool remove(const UserKey& user, Digest item) {
-    const std::unique_lock lock(mutex_);
-    const auto found = users_.find(user);
-    if (found == users_.end()) return false;
-    const std::size_t gone = std::erase_if(found->second, [&](const Entry& entry) { return entry.item == item; });
-    total_.fetch_sub(gone, std::memory_order_relaxed);
-    if (found->second.empty()) users_.erase(found);
-    return gone != 0;
+    return lists_.change(user, [&](auto& list) {
+      return std::erase_if(list, [item](const Entry& entry) { return entry.item == item; }) != 0;
+    });
   }
   [[nodiscard]] std::vector<std::string> list(const UserKey& user) const {
-    const std::shared_lock lock(mutex_);
     std::vector<std::string> texts;
-    if (const auto found = users_.find(user); found != users_.end()) {
-      for (const Entry& entry : found->second) texts.push_back(entry.text);
-    }
+    lists_.read(user, [&](const auto& list) {
+      for (const Entry& entry : list) texts.push_back(entry.text);
+    });
     return texts;
   }
   void collect(const UserKey& user, std::vector<Digest>& into) const {
-    const std::shared_lock lock(mutex_);
-    const auto found = users_.find(user);
-    if (found == users_.end()) return;
-    for (const Entry& entry : found->second) into.push_back(entry.item);
+    lists_.read(user, [&](const auto& list) {
+      for (const Entry& entry : list) into.push_back(entry.item);
+    });
   }
-  bool forget(const UserKey& user) {
-    const std::unique_lock lock(mutex_);
-    const auto found = users_.find(user);
-    if (found == users_.end()) return false;
-    total_.fetch_sub(found->second.size(), std::memory_order_relaxed);
-    users_.erase(found);
-    return true;
-  }
+  bool forget(const UserKey& user) { return lists_.forget(user); }
   void merge(const UserKey& from, const UserKey& into) {
-    const std::unique_lock lock(mutex_);
-    auto node = users_.extract(from);
-    if (node.empty()) return;
-    auto& target = users_[into];
-    for (Entry& entry : node.mapped()) {
-      const bool known = std::ranges::any_of(target, [&](const Entry& other) { return other.item == entry.item; });
-      if (known) {
-        total_.fetch_sub(1, std::memory_order_relaxed);
-      } else {
-        target.push_back(std::move(entry));
-      }
-    }
+    lists_.merge(from, into, [](auto& entries, auto& list) {
+      for (Entry& entry : entries) add_once(list, std::move(entry));
+    });
   }
-  [[nodiscard]] bool empty() const noexcept { return total_.load(std::memory_order_relaxed) == 0; }
 
  private:
   struct Entry {
     Digest item;
     std::string text;
   };
-  mutable std::shared_mutex mutex_;
-  std::unordered_map<UserKey, std::vector<Entry>, UserKeyHash> users_;
-  std::atomic<std::size_t> total_{0};
+  static bool add_once(std::vector<Entry>& list, Entry entry) {
+    if (std::ranges::find(list, entry.item, &Entry::item) != list.end()) return false;
+    list.push_back(std::move(entry));
+    return true;
+  }
+  UserLists<Entry> lists_;
 };
 
-/// An item as bytes that item_from turns back: what a list of hides keeps.
+/// An item as bytes that item_of_text turns back: what a list of hides keeps.
 template <HashableItem Item>
 [[nodiscard]] std::string text_of_item(const Item& item) {
   if constexpr (StringItem<Item>) {
