@@ -21,7 +21,9 @@ class ArticleAsPublished {
   static constexpr std::uint32_t k = 4;
   static constexpr std::uint32_t default_exponent = 11;
 
-  explicit ArticleAsPublished(std::shared_ptr<redis::Executor> executor) : executor_(std::move(executor)) {}
+  /// With `spares_header` positions 0 to 4 become 5 to 9, to show the other faults without that one.
+  explicit ArticleAsPublished(std::shared_ptr<redis::Executor> executor, bool spares_header = false)
+      : executor_(std::move(executor)), spares_header_(spares_header) {}
 
   /// readSizeExponent: `Number(exp?.[0] ?? DEFAULT_EXPONENT)`. A missing key answers 0, not null.
   std::uint32_t read_size_exponent(const std::string& key) {
@@ -64,9 +66,9 @@ class ArticleAsPublished {
   }
 
  private:
-  static std::string offset(std::uint64_t question, std::uint32_t i, std::uint64_t m) {
-    const std::uint64_t value = redis::ArticleDoubleHash{}(question, Xxh3Hash{}(question), i);
-    return std::string("#").append(std::to_string(value % m));
+  [[nodiscard]] std::string offset(std::uint64_t question, std::uint32_t i, std::uint64_t m) const {
+    const std::uint64_t value = redis::ArticleDoubleHash{}(question, Xxh3Hash{}(question), i) % m;
+    return std::string("#").append(std::to_string(spares_header_ && value < 5 ? value + 5 : value));
   }
   static redis::Command bitfield(const std::string& key, const std::vector<std::string>& words) {
     redis::Command command = redis::Command::with_key(1, "BITFIELD", key);
@@ -78,6 +80,7 @@ class ArticleAsPublished {
   }
 
   std::shared_ptr<redis::Executor> executor_;
+  bool spares_header_;
 };
 
 }  // namespace seenby::test
