@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// The containers as version 1 wrote them: read for ever, and written the same.
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "seenby/counting_bloom_filter.hpp"
+#include "seenby/partitioned_filter.hpp"
+#include "seenby/rotating_filter.hpp"
+#include "seenby/scalable_filter.hpp"
+#include "support/files.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using seenby::test::read_bytes;
+using seenby::test::source_file;
+
+TEST_CASE("a chain of version 1 is read and written the same", "[golden][scalable]") {
+  const auto bytes = read_bytes(source_file("tests/golden/v1-chain.container"));
+  const auto chain = seenby::ScalableFilter<std::uint64_t>::decode(bytes);
+  REQUIRE(chain.has_value());
+  CHECK(chain->options().initial_items == 8);
+  CHECK(chain->items() == 40);
+  CHECK(chain->stages() == 3);
+  for (std::uint64_t item = 0; item < 40; ++item) CHECK(chain->may_contain(item));
+  CHECK(chain->encode() == bytes);
+  seenby::ScalableFilter<std::uint64_t> again({.initial_items = 8});
+  for (std::uint64_t item = 0; item < 40; ++item) again.insert(item);
+  CHECK(again.encode() == bytes);
+}
+
+TEST_CASE("a window of version 1 is read and written the same", "[golden][rotating]") {
+  const auto bytes = read_bytes(source_file("tests/golden/v1-window.container"));
+  seenby::Time now{1'700'000'060s};
+  const auto window = seenby::RotatingFilter<std::uint64_t>::decode(bytes, [&] { return now; });
+  REQUIRE(window.has_value());
+  CHECK(window->slice_length() == 10s);
+  CHECK(window->live_slices() == 3);
+  for (std::uint64_t item = 30; item < 60; ++item) CHECK(window->age_of(item) == 3 - (item - 30) / 10);
+  now += 15s;
+  CHECK_FALSE(window->may_contain(std::uint64_t{35}));
+  CHECK(window->may_contain(std::uint64_t{45}));
+
+  seenby::Time then{1'700'000'000s};
+  seenby::RotatingFilter<std::uint64_t> again(
+      {.window = 30s, .slices = 3, .expected_items = 30, .clock = [&] { return then; }});
+  for (std::uint64_t item = 0; item < 60; ++item, then += 1s) again.insert(item);
+  CHECK(again.encode() == bytes);
+}
+
+TEST_CASE("a counting filter of version 1 is read and written the same", "[golden][counting]") {
+  const auto bytes = read_bytes(source_file("tests/golden/v1-counting.container"));
+  auto filter = seenby::CountingBloomFilter<std::uint64_t>::decode(bytes);
+  REQUIRE(filter.has_value());
+  CHECK(filter->items() == 40);
+  CHECK(filter->count_at_most(3) == 15);
+  CHECK(filter->encode() == bytes);
+  CHECK(filter->erase(std::uint64_t{5}));
+}
+
+TEST_CASE("a partitioned filter of version 1 is mapped and saved the same", "[golden][partitioned]") {
+  const auto path = source_file("tests/golden/v1-partitioned.container");
+  const auto filter = seenby::PartitionedFilter<std::uint64_t>::open(path, {.verify = true});
+  REQUIRE(filter.has_value());
+  CHECK(filter->partitions() == 2);
+  CHECK(filter->items() == 20);
+  for (std::uint64_t item = 0; item < 20; ++item) CHECK(filter->may_contain(item));
+  const auto copy = std::filesystem::path(SEENBY_BINARY_DIR) / "v1-partitioned.again";
+  REQUIRE(filter->save(copy).has_value());
+  CHECK(read_bytes(copy) == read_bytes(path));
+  std::filesystem::remove(copy);
+}
+
+}  // namespace
