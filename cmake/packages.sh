@@ -47,7 +47,7 @@ enable_backports() {
 
 need() {
   local spec name minimum candidate missing=() plain=() backports=()
-  for spec in "$@"; do
+  for spec in $(printf '%s\n' "$@" | sort -u); do
     name=${spec%%>=*}
     minimum=${spec#"$name"}
     minimum=${minimum#>=}
