@@ -40,33 +40,40 @@ class MemoryReader {
   struct Target {
     Key key;
     const Shard<words>* shard;
-    std::uint32_t sequence;
+    typename UserIndex<words>::Probe probe;
     Handle handle;
+    std::uint32_t sequence;
   };
   /// The users of a request on the way, as far as `few` goes.
   struct Targets {
-    const State* state = nullptr;
-    std::size_t count = 0;
+    const State* state;
+    std::size_t count;
     std::array<Target, few> users;
+
+    Targets() noexcept {}  // leaves everything to aim(): most requests have two users
   };
 
   /// First step: which shard, which slot; asks for the slot's line.
   void aim(std::span<const User> users, Targets& targets) const noexcept {
-    targets.state = current_->load(std::memory_order_acquire);
+    const State& state = *current_->load(std::memory_order_acquire);
+    targets.state = &state;
     targets.count = users.size() <= few ? users.size() : 0;
     for (std::size_t u = 0; u < targets.count; ++u) {
       Target& target = targets.users[u];
       target.key = index_key(users[u], key_seed_);
-      target.shard = &targets.state->shard_of(target.key);
-      target.sequence = target.shard->sequence.begin_read();
-      __builtin_prefetch(target.shard->index.home(targets.state->context.space, target.key));
+      const Shard<words>& shard = state.shard_of(target.key);
+      target.shard = &shard;
+      target.sequence = shard.sequence.begin_read();
+      target.probe = shard.index.probe(state.context.space, target.key);
+      __builtin_prefetch(target.probe.slot());
     }
   }
   /// Second step: the handle; asks for the blocks' lines.
   void resolve(Targets& targets) const noexcept {
     for (std::size_t u = 0; u < targets.count; ++u) {
       Target& target = targets.users[u];
-      target.handle = targets.state->find(*target.shard, target.key);
+      const std::uint64_t* const word = UserIndex<words>::find(target.probe, target.key);
+      target.handle.raw = word == nullptr ? 0 : load_word_acquire(word);
       prefetch_blocks(targets.state->context.space.at(target.handle.block()), target.handle.size());
     }
   }
@@ -74,16 +81,15 @@ class MemoryReader {
   /// Last step: the answers. Overwrites both spans.
   void answer(const Targets& targets, std::span<const User> users, std::span<const Digest> digests,
               std::uint32_t newest, std::uint8_t* seen_by, std::span<UserStatus> status) const noexcept {
-    if (answer_at_once(targets, digests, seen_by)) {
-      for (std::size_t u = 0; u < targets.count; ++u) {
-        set_status(status[u], targets.users[u].handle.kind() != RecordKind::none);
+    if (are_filters(targets)) {
+      check_pair(filter_of(targets, 0), filter_of(targets, 1), digests.data(), digests.size(), seen_by);
+      if (unchanged(targets.users[0]) && unchanged(targets.users[1]) && is_current(targets)) {
+        set_status(status[0], true);
+        set_status(status[1], true);
+        return;
       }
-      return;
     }
-    std::fill_n(seen_by, digests.size(), std::uint8_t{0});
-    for (std::size_t u = 0; u < users.size(); ++u) {
-      set_status(status[u], add_user(index_key(users[u], key_seed_), newest, digests, seen_by));
-    }
+    answer_otherwise(targets, users, digests, newest, seen_by, status);
   }
 
   /// Slices since the user last saw each candidate, as far as the parts tell; 255 for unseen or unknown.
@@ -122,30 +128,53 @@ class MemoryReader {
     if (status.error) status.error.reset();
   }
 
+  [[nodiscard]] static bool unchanged(const Target& target) noexcept {
+    return ReadSequence::is_stable(target.sequence) && target.shard->sequence.unchanged_since(target.sequence);
+  }
+  [[nodiscard]] bool is_current(const Targets& targets) const noexcept {
+    return targets.state == current_->load(std::memory_order_acquire);
+  }
+  [[nodiscard]] static SplitBlockRef filter_of(const Targets& targets, std::size_t u) noexcept {
+    const Handle handle = targets.users[u].handle;
+    return blocks_ref(targets.state->context.space.at(handle.block()), handle.size());
+  }
+  /// The request that most come as: two users, one filter each.
+  [[nodiscard]] static bool are_filters(const Targets& targets) noexcept {
+    return targets.count == 2 && targets.users[0].handle.kind() == RecordKind::filter &&
+           targets.users[1].handle.kind() == RecordKind::filter;
+  }
+
+  [[gnu::noinline]] void answer_otherwise(const Targets& targets, std::span<const User> users,
+                                          std::span<const Digest> digests, std::uint32_t newest, std::uint8_t* seen_by,
+                                          std::span<UserStatus> status) const noexcept {
+    if (answer_at_once(targets, digests, seen_by)) {
+      for (std::size_t u = 0; u < targets.count; ++u) {
+        set_status(status[u], targets.users[u].handle.kind() != RecordKind::none);
+      }
+      return;
+    }
+    std::fill_n(seen_by, digests.size(), std::uint8_t{0});
+    for (std::size_t u = 0; u < users.size(); ++u) {
+      set_status(status[u], add_user(index_key(users[u], key_seed_), newest, digests, seen_by));
+    }
+  }
+
   /// False when a user has several parts, there are too many users, or a writer got in between.
   bool answer_at_once(const Targets& targets, std::span<const Digest> digests, std::uint8_t* seen_by) const noexcept {
     if (targets.count == 0) return false;
     std::array<SplitBlockRef, few> filters;
     std::size_t filter_count = 0;
-    bool others = false;
     for (std::size_t u = 0; u < targets.count; ++u) {
-      const Handle handle = targets.users[u].handle;
-      if (handle.kind() == RecordKind::extended) return false;
-      if (handle.kind() == RecordKind::filter) {
-        filters[filter_count++] = blocks_ref(targets.state->context.space.at(handle.block()), handle.size());
-      } else {
-        others = true;
-      }
+      const RecordKind kind = targets.users[u].handle.kind();
+      if (kind == RecordKind::extended) return false;
+      if (kind == RecordKind::filter) filters[filter_count++] = filter_of(targets, u);
     }
     check_all({filters.data(), filter_count}, digests.data(), digests.size(), seen_by);
-    if (others) add_exact(targets, digests, seen_by);
+    add_exact(targets, digests, seen_by);
     for (std::size_t u = 0; u < targets.count; ++u) {
-      const Target& target = targets.users[u];
-      if (!ReadSequence::is_stable(target.sequence) || !target.shard->sequence.unchanged_since(target.sequence)) {
-        return false;
-      }
+      if (!unchanged(targets.users[u])) return false;
     }
-    return targets.state == current_->load(std::memory_order_acquire);
+    return is_current(targets);
   }
   static void add_exact(const Targets& targets, std::span<const Digest> digests, std::uint8_t* seen_by) noexcept {
     for (std::size_t u = 0; u < targets.count; ++u) {

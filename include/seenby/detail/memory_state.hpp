@@ -39,7 +39,7 @@ class MemoryState {
   [[nodiscard]] std::uint32_t shard_bits() const noexcept { return shard_bits_; }
   [[nodiscard]] Shard<Words>& operator[](std::size_t i) const noexcept { return shards_[i]; }
   [[nodiscard]] Shard<Words>& shard_of(const Key& key) const noexcept {
-    return shards_[shard_bits_ == 0 ? 0 : key.hash >> (64 - shard_bits_)];
+    return shards_[key.hash >> 1 >> (63 - shard_bits_)];  // in two steps, since there may be no bits
   }
 
   /// The user's handle, if any. For readers between two looks at the sequence, and for the shard's writer.

@@ -87,24 +87,29 @@ class UserIndex {
     return users_ + 1 > static_cast<std::uint64_t>(table().slots) * 85 / 100;
   }
 
-  /// The first slot a key's probe looks at; null in an empty table.
-  [[nodiscard]] const std::uint64_t* home(const AddressSpace& space, const Key& key) const noexcept {
+  /// Where a look-up begins: the table as it was then, and the first slot to look at.
+  struct Probe {
+    std::uint64_t* first;
+    std::uint32_t slots;
+    std::uint32_t at;
+    [[nodiscard]] std::uint64_t* slot() const noexcept { return first + std::size_t{at} * slot_words; }
+  };
+  [[nodiscard]] Probe probe(const AddressSpace& space, const Key& key) const noexcept {
     const Table now = table();
-    return space.at(now.block) + std::size_t{position(key.hash, now.slots)} * slot_words;
+    return {space.at(now.block), now.slots, position(key.hash, now.slots)};
   }
-
   /// The handle word of a key's slot, null when there is none. Safe beside a writer; bounded by the table's size.
-  [[nodiscard]] std::uint64_t* find(const AddressSpace& space, const Key& key) const noexcept {
-    const Table now = table();
-    std::uint64_t* const first = space.at(now.block);
-    std::uint32_t at = position(key.hash, now.slots);
-    for (std::uint32_t probes = 0; probes < now.slots; ++probes) {
-      std::uint64_t* const slot = first + std::size_t{at} * slot_words;
+  [[nodiscard]] static std::uint64_t* find(Probe from, const Key& key) noexcept {
+    for (std::uint32_t probes = 0; probes < from.slots; ++probes) {
+      std::uint64_t* const slot = from.slot();
       if (load_word_acquire(slot + Words) == 0) return nullptr;
       if (same_key(slot, key)) return slot + Words;
-      if (++at == now.slots) at = 0;
+      if (++from.at == from.slots) from.at = 0;
     }
     return nullptr;
+  }
+  [[nodiscard]] std::uint64_t* find(const AddressSpace& space, const Key& key) const noexcept {
+    return find(probe(space, key), key);
   }
 
   /// Adds a key that is not there; the table must not be full.
