@@ -39,6 +39,7 @@ using Bytes = std::vector<std::byte>;
 template <class Hash>
 std::vector<Digest> golden_items(const Hash& hash) {
   std::vector<Digest> items;
+  items.reserve(50);
   for (int i = 0; i < 40; ++i) items.push_back(hash("question-" + std::to_string(i)));
   for (std::uint64_t i = 0; i < 10; ++i) items.push_back(hash(i));
   return items;

@@ -19,7 +19,6 @@ namespace {
 
 using seenby::BloomFilter;
 using seenby::ClassicLayout;
-using seenby::Digest;
 using seenby::FilterShape;
 using seenby::Mix64Hash;
 using seenby::SplitBlockLayout;

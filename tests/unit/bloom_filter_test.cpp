@@ -4,7 +4,6 @@
 #include "seenby/bloom_filter.hpp"
 
 #include <array>
-#include <catch2/catch_approx.hpp>
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -28,7 +27,6 @@
 
 namespace {
 
-using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 using seenby::BloomFilter;
 using seenby::BloomFilterView;

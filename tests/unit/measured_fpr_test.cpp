@@ -142,7 +142,7 @@ double rate_variance(const std::byte* bits, const FilterShape& shape, std::uint6
     const double slope = shape.hash_count * std::pow(1 - clear, shape.hash_count - 1);
     return slope * slope * variance;
   }
-  const auto blocks = static_cast<double>(shape.bits / 256);
+  const auto blocks = static_cast<double>(shape.bits) / 256;
   double sum = 0;
   double squares = 0;
   const FilterShape one = SplitBlockLayout::shape_of(256);
