@@ -111,6 +111,10 @@ std::string ClusterExecutor::name() const {
   return text;
 }
 
+bool ClusterExecutor::is_local() const {
+  return std::all_of(seeds_.begin(), seeds_.end(), [](const Endpoint& seed) { return seed.is_local(); });
+}
+
 // Executing
 
 Result<std::vector<Reply>> ClusterExecutor::execute(std::span<const Command> batch, Deadline deadline) {

@@ -80,6 +80,8 @@ class ClusterExecutor final : public Executor {
 
   [[nodiscard]] Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline) override;
   [[nodiscard]] std::string name() const override;
+  /// Whether all given nodes are on this machine.
+  [[nodiscard]] bool is_local() const override;
 
   [[nodiscard]] ClusterCounters counters() const;
   /// Who serves a slot now, as far as known; reads the map first if there is none. Errors: `unreachable`, `timed_out`.
