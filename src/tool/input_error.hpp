@@ -6,6 +6,10 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "seenby/result.hpp"
 
 namespace seenby::tool {
 
@@ -21,6 +25,23 @@ class BadLine : public InputError {
   BadLine(std::string_view file, std::uint64_t line, std::string_view problem)
       : InputError(std::string(file).append(":").append(std::to_string(line)).append(": ").append(problem)) {}
 };
+
+/// A library message without the name it begins with ("seenby: ", "seenby::redis: "), to be put behind our own.
+[[nodiscard]] std::string_view without_prefix(std::string_view message);
+
+/// The value of a result. Throws InputError for an argument that cannot be used, and a std::runtime_error with the
+/// result's message for everything else: a server that does not answer, a disk that is full.
+template <class T>
+T value_of(Result<T> result) {
+  if (result) {
+    if constexpr (std::is_void_v<T>)
+      return;
+    else
+      return std::move(*result);
+  }
+  if (result.error().code == ErrorCode::invalid_argument) throw InputError(result.error().message);
+  throw std::runtime_error(result.error().message);
+}
 
 /// Text from outside, fit for one line of a terminal: control characters become '?', and it is cut after 60 bytes.
 [[nodiscard]] std::string in_quotes(std::string_view text);

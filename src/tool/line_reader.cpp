@@ -58,21 +58,6 @@ std::string text_problem(std::string_view line) {
 
 }  // namespace
 
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t longest = 60;
-  std::size_t length = text.size();
-  if (length > longest) {
-    length = longest;
-    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0U) == 0x80U) --length;
-  }
-  std::string result = "'";
-  for (const char c : text.substr(0, length)) {
-    const auto byte = static_cast<unsigned char>(c);
-    result.push_back(byte < 0x20 || byte == 0x7F ? '?' : c);
-  }
-  return result.append(length < text.size() ? "...'" : "'");
-}
-
 LineReader::LineReader(const std::string& path) : name_(path == "-" ? "<stdin>" : path), buffer_(buffer_bytes) {
   descriptor_ = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) refuse_file(name_, std::strerror(errno));

@@ -19,10 +19,8 @@ constexpr int exit_failure = 1;    // something outside went wrong: a full disk,
 constexpr int exit_bad_input = 2;  // the command line or a file is not what it must be
 
 int report(std::string_view message, int exit_code) {
-  constexpr std::string_view prefix = "seenby: ";  // the library's own messages carry it already
-  if (message.substr(0, prefix.size()) == prefix) message.remove_prefix(prefix.size());
   std::cout.flush();
-  std::cerr << prefix << message << '\n';
+  std::cerr << "seenby: " << seenby::tool::without_prefix(message) << '\n';
   return exit_code;
 }
 
@@ -46,6 +44,11 @@ int run(int argc, char** argv) {
   seenby::tool::add_replay(app);
   seenby::tool::add_select(app);
   seenby::tool::add_generate(app);
+#ifdef SEENBY_TOOL_WITH_REDIS
+  seenby::tool::add_record(app);
+  seenby::tool::add_inspect(app);
+  seenby::tool::add_bench(app);
+#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

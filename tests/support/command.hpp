@@ -6,8 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -15,33 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "support/temporary_folder.hpp"
+
 namespace seenby::test {
-
-/// A folder of its own that goes away with the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "seenby-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("expected to make a folder " + path);
-    path_ = path;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] std::string path(std::string_view name) const { return (path_ / name).string(); }
-  /// Writes a file; returns its path.
-  std::string file(std::string_view name, std::string_view content) const {
-    std::ofstream(path(name), std::ios::binary) << content;
-    return path(name);
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct CommandResult {
   int exit_code = -1;  ///< 128 + the signal when one ended the program

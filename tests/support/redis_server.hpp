@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -27,6 +26,7 @@
 #include <vector>
 
 #include "seenby/redis/connection.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace seenby::test {
 
@@ -63,26 +63,6 @@ inline std::uint16_t free_port() {
   }
   throw std::runtime_error("no free loopback port");
 }
-
-/// A folder that is removed with its contents.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = "/tmp/seenby-test-XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// A server process. It has a port and a socket of its own, saves nothing, and dies with the test process.
 class RedisServer {

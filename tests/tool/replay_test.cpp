@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "seenby_command.hpp"
+#include "support/data.hpp"
 
 using seenby::test::json_of;
 using seenby::test::refused;
@@ -19,8 +19,7 @@ namespace {
 
 /// The real log's path; the test is skipped where it is not.
 std::string real_log() {
-  const char* given = std::getenv("SEENBY_REAL_LOG");
-  std::string path = given != nullptr ? given : SEENBY_SOURCE_DIR "/../shared/data/movietweetings100k.tsv";
+  const std::string path = seenby::test::data_file("movietweetings100k.tsv").string();
   if (!std::filesystem::exists(path)) SKIP("the real log is not here: " + path);
   return path;
 }
@@ -168,7 +167,8 @@ TEST_CASE("replay refuses bad lines and nonsense") {
   CHECK(refused(run_seenby({"replay", "-", "--users-per-request", "300"}, "a\tx\t1\n"),
                 "--users-per-request: expected 1 to 255"));
   CHECK(refused(run_seenby({"replay", "-", "--window", "2s", "--slices", "6"}, "a\tx\t1\n"), "expected"));
-  CHECK(refused(run_seenby({"replay", "-", "--verify", "9", "--no-history"}, "a\tx\t1\n"), "--no-history excludes --verify"));
+  CHECK(refused(run_seenby({"replay", "-", "--verify", "9", "--no-history"}, "a\tx\t1\n"),
+                "--no-history excludes --verify"));
   const auto skipping = json_of({"replay", "-", "--skip-bad"}, "a\tx\t1\nb\ty\nb\tx\t2\n");
   CHECK(skipping["skipped_lines"] == 1);
   CHECK(skipping["events"] == 2);

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+// seenby inspect: what a user's filters in Redis hold.
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commands.hpp"
+#include "input_error.hpp"
+#include "redis/remote_store.hpp"
+#include "redis/store_value.hpp"
+#include "report.hpp"
+#include "seenby/bloom_filter_view.hpp"
+#include "seenby/layout/classic.hpp"
+#include "seenby/layout/split_block.hpp"
+#include "units.hpp"
+
+namespace seenby::tool {
+namespace {
+
+struct InspectOptions {
+  RemoteStoreOptions remote;
+  std::string user;
+  bool json = false;
+};
+
+/// One filter and what its bits say.
+struct FilterFigures {
+  FilterHeader header;
+  bool building = false;
+  double fill = 0;
+  double estimated_items = 0;
+  double estimated_fpr = 0;
+};
+
+/// One key: a filter's value, or a slice's.
+struct KeyFigures {
+  std::string key;
+  std::int64_t slice = -1;  ///< -1 without a window
+  std::size_t bytes = 0;
+  std::int64_t memory_bytes = 0;  ///< MEMORY USAGE: with the key and the server's overhead
+  std::int64_t ttl_milliseconds = -1;
+  std::vector<FilterFigures> filters;
+};
+
+/// Reads keys and reports what is wrong with them by name.
+class Inspector {
+ public:
+  explicit Inspector(const RemoteStore& store) : store_(store), hash_{Xxh3Hash::kind, seed_check(store.hasher())} {}
+
+  [[nodiscard]] std::vector<KeyFigures> inspect(const std::string& user) const {
+    const std::string key = store_.key_of(user);
+    const auto replies = ask(key);
+    if (replies[0].is_nil()) {
+      throw std::runtime_error(executor().name() + ": expected a filter of user " + in_quotes(user) + ", got no key " +
+                               in_quotes(key));
+    }
+    const std::string& value = text_of(replies[0], key);
+    if (store_.policy().window.count() == 0) return {figures_of(key, -1, replies)};
+    const auto slices = value_of(redis::SliceList::decode(value));
+    std::vector<KeyFigures> figures;
+    for (const std::int64_t slice : slices.slices()) {
+      const std::string slice_key = store_.protocol().slice_key_of(user, slice);
+      const auto slice_replies = ask(slice_key);
+      if (slice_replies[0].is_nil()) continue;  // evicted, or past its time to live
+      figures.push_back(figures_of(slice_key, slice, slice_replies));
+    }
+    return figures;
+  }
+
+ private:
+  [[nodiscard]] redis::Executor& executor() const { return store_.protocol().executor(); }
+
+  [[nodiscard]] std::vector<redis::Reply> ask(const std::string& key) const {
+    const std::array<redis::Command, 3> batch{redis::Command::with_key(1, "GET", key),
+                                              redis::Command::with_key(1, "PTTL", key),
+                                              redis::Command::with_key(2, "MEMORY", "USAGE", key)};
+    return value_of(executor().execute(batch, redis::Deadline::after(std::chrono::seconds(5))));
+  }
+
+  [[nodiscard]] const std::string& text_of(const redis::Reply& reply, const std::string& key) const {
+    if (reply.string() != nullptr) return *reply.string();
+    throw std::runtime_error(executor().name() + ": expected a filter at key " + in_quotes(key) + ", got " +
+                             (reply.error() != nullptr ? reply.error()->message : std::string(reply.type_name())));
+  }
+
+  [[nodiscard]] KeyFigures figures_of(const std::string& key, std::int64_t slice,
+                                      const std::vector<redis::Reply>& replies) const {
+    const std::string& value = text_of(replies[0], key);
+    KeyFigures figures{.key = key, .slice = slice, .bytes = value.size(), .filters = {}};
+    if (replies[1].integer() != nullptr) figures.ttl_milliseconds = *replies[1].integer();
+    if (replies[2].integer() != nullptr) figures.memory_bytes = *replies[2].integer();
+    auto frames = redis::decode_frames(value, hash_);
+    if (!frames) {
+      throw std::runtime_error(executor().name() + ": key " + in_quotes(key) + ": " +
+                               std::string(without_prefix(frames.error().message)));
+    }
+    for (const redis::Frame& frame : *frames) {
+      // A copy of its own: the view asks for aligned bits.
+      const auto bytes = std::as_bytes(std::span(value)).subspan(frame.bits_at, frame.end() - frame.bits_at);
+      figures.filters.push_back(figures_of(frame, std::vector<std::byte>(bytes.begin(), bytes.end())));
+    }
+    return figures;
+  }
+
+  [[nodiscard]] static FilterFigures figures_of(const redis::Frame& frame, const std::vector<std::byte>& bits) {
+    FilterFigures figures{.header = frame.header, .building = frame.building};
+    std::uint64_t set = 0;
+    for (const std::byte byte : bits) set += static_cast<unsigned>(std::popcount(std::to_integer<unsigned>(byte)));
+    const FilterShape& shape = frame.header.shape;
+    figures.fill = static_cast<double>(set) / static_cast<double>(shape.bits);
+    if (shape.layout == LayoutKind::split_block) {
+      figures.estimated_items = SplitBlockLayout::estimate_items(bits.data(), shape);
+      figures.estimated_fpr = SplitBlockLayout::estimate_fpr(bits.data(), shape);
+    } else {
+      figures.estimated_items = ClassicLayout::estimate_items(bits.data(), shape);
+      figures.estimated_fpr = ClassicLayout::estimate_fpr(bits.data(), shape);
+    }
+    return figures;
+  }
+
+  const RemoteStore& store_;
+  redis::HashIdentity hash_;
+};
+
+std::string as_hex(std::uint64_t value) {
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+std::string as_time_left(std::int64_t milliseconds) {
+  constexpr double day = 86'400'000;
+  std::array<char, 32> text{};
+  const auto left = static_cast<double>(milliseconds);
+  std::snprintf(text.data(), text.size(), left >= day ? "%.1f days" : "%.1f minutes",
+                left / (left >= day ? day : 60'000));
+  return text.data();
+}
+
+nlohmann::ordered_json as_json(const FilterFigures& filter) {
+  const FilterHeader& header = filter.header;
+  return {{"layout", to_string(header.shape.layout)},
+          {"hash_count", header.shape.hash_count},
+          {"bits", header.shape.bits},
+          {"items", header.items},
+          {"estimated_items", filter.estimated_items},
+          {"fill_ratio", filter.fill},
+          {"target_fpr", header.target_fpr},
+          {"false_positive_rate", filter.estimated_fpr},
+          {"generation", as_hex(header.generation)},
+          {"sequence", header.sequence},
+          {"building", filter.building}};
+}
+
+nlohmann::ordered_json as_json(const std::string& user, const std::vector<KeyFigures>& keys) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const KeyFigures& key : keys) {
+    nlohmann::ordered_json json{{"key", key.key},
+                                {"bytes", key.bytes},
+                                {"memory_bytes", key.memory_bytes},
+                                {"ttl_milliseconds", key.ttl_milliseconds}};
+    if (key.slice >= 0) json["slice"] = key.slice;
+    json["filters"] = nlohmann::ordered_json::array();
+    for (const FilterFigures& filter : key.filters) json["filters"].push_back(as_json(filter));
+    list.push_back(std::move(json));
+  }
+  return {{"user", user}, {"keys", std::move(list)}};
+}
+
+Report as_report(const std::vector<KeyFigures>& keys) {
+  Report report;
+  for (const KeyFigures& key : keys) {
+    report.heading("Key " + in_quotes(key.key));
+    report.row("bytes", with_commas(key.bytes) + " (" + with_commas(static_cast<std::uint64_t>(key.memory_bytes)) +
+                            " with the server's overhead)");
+    report.row("time to live", key.ttl_milliseconds < 0 ? "none" : as_time_left(key.ttl_milliseconds));
+    for (std::size_t i = 0; i < key.filters.size(); ++i) {
+      const FilterFigures& filter = key.filters[i];
+      const FilterHeader& header = filter.header;
+      if (key.filters.size() > 1)
+        report.row("filter", std::to_string(i + 1) + " of " + std::to_string(key.filters.size()));
+      report.row("layout", std::string(to_string(header.shape.layout)) +
+                               ", k = " + std::to_string(header.shape.hash_count) + ", " +
+                               with_commas(header.shape.bits) + " bits");
+      report.row("items", with_commas(header.items) + " added, about " +
+                              with_commas(static_cast<std::uint64_t>(filter.estimated_items + 0.5)) + " different");
+      report.row("fill", as_percent(filter.fill));
+      report.row("false positives", as_percent(filter.estimated_fpr) + ", budget " + as_percent(header.target_fpr));
+      report.row("generation", as_hex(header.generation) + ", sequence " + std::to_string(header.sequence));
+      if (filter.building) report.row("state", "being built from the history");
+    }
+  }
+  return report;
+}
+
+void inspect(const InspectOptions& options) {
+  const RemoteStore store = open_store(options.remote, {});
+  const auto keys = Inspector(store).inspect(options.user);
+  if (options.json) {
+    std::cout << as_json(options.user, keys).dump(2) << '\n';
+  } else {
+    std::cout << as_report(keys);
+  }
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("inspect", "Show what a user's filters in Redis hold");
+  const auto options = std::make_shared<InspectOptions>();
+  add_store_options(*command, "store", options->remote)->required();
+  command->add_option("user", options->user, "The user's name")->type_name("USER")->required();
+  command->add_flag("--json", options->json, "Print one JSON object");
+  command->footer(
+      "Reads, and changes nothing. With --window each slice is a key of its own, and all that are left are shown.\n\n"
+      "Example:\n"
+      "  seenby inspect redis://127.0.0.1/ ann");
+  command->callback([options] { inspect(*options); });
+}
+
+}  // namespace seenby::tool

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// The commands that talk to Redis, against a server of the test's own.
+
+#include <catch2/catch_test_macros.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "support/redis_server.hpp"
+#include "tool/seenby_command.hpp"
+
+using seenby::test::CommandResult;
+using seenby::test::json_of;
+using seenby::test::RedisServer;
+using seenby::test::refused;
+using seenby::test::run_seenby;
+using seenby::test::TemporaryFolder;
+
+namespace {
+
+constexpr std::string_view events = "ann\tq1\t1\nann\tq3\t2\nben\tq4\t3\n";
+constexpr std::string_view candidates = "q1\nq2\nq3\nq4\nq5\n";
+
+/// A server where there is one; the test says SKIPPED elsewhere.
+class Fixture {
+ public:
+  Fixture() {
+    for (const char* program : {"redis-server", "valkey-server"}) {
+      if (!server_ && RedisServer::installed(program)) server_.emplace(program);
+    }
+    if (!server_) SKIP("neither redis-server nor valkey-server is installed");
+  }
+  [[nodiscard]] RedisServer& server() { return *server_; }
+  [[nodiscard]] std::string url() const { return server_->socket_url(); }
+  [[nodiscard]] CommandResult record(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words{"record", url(), "-"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_seenby(words, events);
+  }
+  [[nodiscard]] CommandResult select(const std::vector<std::string>& users, std::vector<std::string> more = {}) const {
+    std::vector<std::string> words{"select", "--store", url(), "--candidates", "-"};
+    for (const std::string& user : users) words.insert(words.end(), {"--user", user});
+    words.insert(words.end(), more.begin(), more.end());
+    return run_seenby(words, candidates);
+  }
+
+ private:
+  std::optional<RedisServer> server_;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "what record writes to Redis, select reads", "[000-01]") {
+  const auto recorded = record();
+  CHECK(recorded.exit_code == 0);
+  CHECK(recorded.out == "recorded 3 events of 2 users\n");
+  CHECK(select({"ann"}).out == "q2\nq4\nq5\n");
+  CHECK(select({"ann", "ben"}).out == "q2\nq5\n");
+  CHECK(select({"ann", "ben"}, {"--limit", "1"}).out == "q2\n");
+  CHECK(record().exit_code == 0);  // again does no harm
+  CHECK(select({"ann"}).out == "q2\nq4\nq5\n");
+}
+
+TEST_CASE_METHOD(Fixture, "a user without a key is unknown, which is said", "[000-19]") {
+  CHECK(record().exit_code == 0);
+  const auto shown = select({"zoe"});
+  CHECK(shown.exit_code == 0);
+  CHECK(shown.out == candidates);
+  CHECK(shown.err == "seenby: nothing is known of user 'zoe', so nothing is hidden for them\n");
+  CHECK(select({"ann", "zoe"}, {"--on-unknown", "hide"}).out.empty());
+  CHECK(select({"ann", "zoe"}, {"--on-unknown", "fail"}).exit_code == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "a window's slices are found, recorded and shown") {
+  const std::vector<std::string> window{"--window", "30d", "--slices", "6"};
+  CHECK(record(window).exit_code == 0);
+  CHECK(select({"ann"}, window).out == "q2\nq4\nq5\n");
+  const auto shown = json_of({"inspect", url(), "ann", "--window", "30d", "--slices", "6"});
+  REQUIRE(shown["keys"].size() == 1);
+  CHECK(shown["keys"][0]["slice"] > 0);
+  // A slice lives between the window and a slice more; here 30 to 35 days.
+  CHECK(shown["keys"][0]["ttl_milliseconds"] > 29LL * 86'400'000);
+  CHECK(shown["keys"][0]["ttl_milliseconds"] <= 36LL * 86'400'000);
+}
+
+TEST_CASE_METHOD(Fixture, "inspect shows what a filter holds") {
+  CHECK(record({"--users-per-request", "2"}).exit_code == 0);
+  const auto shown = json_of({"inspect", url(), "ann"});
+  CHECK(shown["user"] == "ann");
+  REQUIRE(shown["keys"].size() == 1);
+  const auto& key = shown["keys"][0];
+  CHECK(key["key"] == "seenby:{ann}");
+  CHECK(key["bytes"] == server().call_integer({"STRLEN", "seenby:{ann}"}));
+  CHECK(key["memory_bytes"] == server().call_integer({"MEMORY", "USAGE", "seenby:{ann}"}));
+  CHECK(key["ttl_milliseconds"] == -1);
+  REQUIRE(key["filters"].size() == 1);
+  const auto& filter = key["filters"][0];
+  CHECK(filter["layout"] == "split_block");
+  CHECK(filter["hash_count"] == 8);
+  CHECK(filter["items"] == 2);
+  CHECK(filter["estimated_items"] > 1.5);
+  CHECK(filter["estimated_items"] < 2.5);
+  CHECK(filter["fill_ratio"] > 8.0 / 256);
+  CHECK(filter["fill_ratio"] <= 16.0 / 256);
+  // 1% over the two users of a request, and room for the filters that succeed this one.
+  CHECK(filter["target_fpr"] < 0.00502);
+  CHECK(filter["target_fpr"] > 0.001);
+  CHECK(filter["building"] == false);
+  const auto text = run_seenby({"inspect", url(), "ann"}).out;
+  CHECK(text.find("split_block, k = 8") != std::string::npos);
+  CHECK(text.find("2 added, about 2 different") != std::string::npos);
+}
+
+TEST_CASE_METHOD(Fixture, "what is no filter is refused by its key") {
+  const auto fails = [&](const std::string& user, const std::string& message) {
+    const auto result = run_seenby({"inspect", url(), user});
+    INFO(result.err);
+    return result.exit_code == 1 && result.out.empty() && result.err.find(message) != std::string::npos;
+  };
+  CHECK(fails("zoe", "expected a filter of user 'zoe', got no key 'seenby:{zoe}'"));
+  CHECK_FALSE(server().call({"RPUSH", "seenby:{list}", "a"}).is_error());
+  CHECK(fails("list", "expected a filter at key 'seenby:{list}', got WRONGTYPE"));
+  CHECK_FALSE(server().call({"SET", "seenby:{foreign}", std::string(64, 'x')}).is_error());
+  CHECK(fails("foreign", "key 'seenby:{foreign}'"));
+  CHECK(record().exit_code == 0);
+  CHECK_FALSE(server().call({"SETRANGE", "seenby:{ann}", "2", "\x7f"}).is_error());
+  CHECK(fails("ann", "key 'seenby:{ann}'"));
+  const auto other_seed = run_seenby({"inspect", url(), "ben", "--store-seed", "9"});
+  CHECK(other_seed.exit_code == 1);
+  CHECK(other_seed.err.find("seed") != std::string::npos);
+  // Never passed off as a user who has seen nothing:
+  const auto broken = select({"list"});
+  CHECK(broken.exit_code == 1);
+  CHECK(broken.out.empty());
+}
+
+TEST_CASE_METHOD(Fixture, "bench measures and cleans up behind itself") {
+  const auto figures = json_of({"bench", url(), "--time", "1s", "--users", "50", "--items", "20"});
+  CHECK(figures["requests"] > 100);
+  CHECK(figures["requests_per_second"] > 100);
+  CHECK(figures["checks_per_second"].get<double>() > 199 * figures["requests_per_second"].get<double>());
+  CHECK(figures["unknown_users"] == 0);
+  CHECK(figures["call_microseconds_p99"] >= figures["call_microseconds_median"]);
+  CHECK(figures["server_cpu_microseconds_per_request"] > 0);
+  CHECK(server().call_integer({"DBSIZE"}) == 0);
+  const auto ticks = json_of({"bench", url(), "--time", "1s", "--users", "50", "--requests-per-call", "50"});
+  CHECK(ticks["requests"].get<int>() % 50 == 0);
+}
+
+TEST_CASE("a server that is not there is an error, and a URL that is none is a mistake") {
+  const TemporaryFolder folder;
+  const std::string nowhere = "unix://" + folder.path("none.sock");
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"select", "--store", nowhere, "--candidates", "-", "--user", "ann"},
+                                             {"inspect", nowhere, "ann"},
+                                             {"record", nowhere, "-"},
+                                             {"bench", nowhere}}) {
+    INFO(words.front());
+    const auto result = run_seenby(words, words.front() == "record" ? events : candidates);
+    CHECK(result.exit_code == 1);
+    CHECK(result.out.empty());
+    CHECK(result.err.find("none.sock") != std::string::npos);
+  }
+  CHECK(refused(run_seenby({"inspect", "http://127.0.0.1", "ann"}), "expected a URL"));
+  CHECK(
+      refused(run_seenby({"select", "--candidates", "-", "--user", "ann"}, candidates), "select: expected --history"));
+  CHECK(refused(run_seenby({"select", "--candidates", "-", "--user", "a", "--history", "x", "--store", "redis://h"}),
+                ""));
+}
+
+TEST_CASE("the help of the Redis commands shows an example") {
+  for (const char* name : {"record", "inspect", "bench"}) {
+    INFO(name);
+    CHECK(run_seenby({name, "--help"}).out.find("  seenby " + std::string(name) + " ") != std::string::npos);
+  }
+}
