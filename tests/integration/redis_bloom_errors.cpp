@@ -151,6 +151,22 @@ TEST_CASE("A rate of 1e-7 and the reserve's other words stand in the command as 
   CHECK(create[10] == "item");
 }
 
+TEST_CASE("Many users' items are one command a user, sent together", "[redis][bloom][002-05]") {
+  RespPeer peer = peer_with({{"EVALSHA", resp::array({resp::integer(0), resp::integer(1), resp::integer(1)})}});
+  Store store(peer.url());
+  const std::vector<std::string> first{"media1", "media2"};
+  const std::vector<std::string> second{"media7", "media9"};
+  const std::vector<UserItems<std::string, std::string>> flush{{"userA", first}, {"userB", second}};
+  for (const auto& outcome : store.record_many(flush)) CHECK(outcome.value().newly_added == 2);
+  const auto commands = peer.commands();
+  REQUIRE(commands.size() == 3);
+  CHECK(commands[1][3] == "seen:userA");
+  CHECK(std::vector<std::string>(commands[1].end() - 2, commands[1].end()) == first);
+  CHECK(commands[2][3] == "seen:userB");
+  CHECK(std::vector<std::string>(commands[2].end() - 2, commands[2].end()) == second);
+  CHECK(store.counters().records == 4);
+}
+
 TEST_CASE("A missing or odd key is told from 'no' whatever BF.MEXISTS says", "[redis][bloom][002-12]") {
   struct Case {
     std::string type;
