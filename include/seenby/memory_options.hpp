@@ -1,0 +1,21 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// MemoryOptions: what is peculiar to a MemoryStore.
+
+#include <cstdint>
+
+namespace seenby {
+
+/// What is peculiar to a MemoryStore; the defaults suit thousands to tens of millions of users.
+struct MemoryOptions {
+  /// How many shards, rounded up to a power of two, at most 65,536. Writers of one shard wait for each other.
+  std::uint32_t shards = 256;
+  /// Histories of up to so many items (at most 64) are kept as exact digests: no false positives, and they grow into
+  /// any filter without a history. Four take the 32 bytes of a filter's smallest size; eight would take 64, which no
+  /// filter of so few items needs.
+  std::uint32_t exact_items = 4;
+  /// Memory for users and their index, at most; a record that would need more is refused. 0: the machine's memory.
+  std::uint64_t max_bytes = 0;
+};
+
+}  // namespace seenby
