@@ -32,7 +32,7 @@ constexpr std::string_view domain = "seenby token 1";
 using Bytes = std::vector<std::byte>;
 using Tag = std::array<std::byte, sha256_size>;
 
-Error token_error(ErrorCode code, std::string message) { return {code, std::string("seenby: ").append(message)}; }
+Error token_error(ErrorCode code, std::string_view message) { return {code, std::string("seenby: ").append(message)}; }
 
 std::size_t encoded_size(std::size_t bytes) { return bytes / 3 * 4 + (bytes % 3 == 0 ? 0 : bytes % 3 + 1); }
 
@@ -147,7 +147,7 @@ Result<std::string> SeenTokens::seal_bytes(std::span<const std::byte> payload, s
     std::string message = "expected a token of at most ";
     message.append(std::to_string(options_.max_characters)).append(" characters, but ");
     message.append(std::to_string(payload.size())).append(" bytes of filter need ").append(std::to_string(size));
-    return token_error(ErrorCode::too_large, std::move(message));
+    return token_error(ErrorCode::too_large, message);
   }
   const TokenKey& key = options_.keys.front();
   Bytes token(header_size + payload.size() + tag_size);

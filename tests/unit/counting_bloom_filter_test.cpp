@@ -7,12 +7,12 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdint>
 #include <map>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "support/binomial.hpp"
+#include "support/random.hpp"
 
 namespace {
 
@@ -102,9 +102,7 @@ TEST_CASE("a counting filter is the plain filter of what is in it", "[counting]"
 }
 
 TEST_CASE("items that share counters in a tiny filter agree with a model", "[counting][property]") {
-  const auto seed = std::random_device{}();
-  INFO("seed " << seed);
-  std::mt19937_64 random{seed};
+  SEENBY_RANDOM(random);
   // 64 counters and k = 5: places fall together within and between items all the time.
   Filter filter(seenby::ClassicLayout::shape_of(64, 5));
   std::map<std::uint64_t, int> model;

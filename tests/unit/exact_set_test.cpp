@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -21,6 +20,7 @@
 #include "seenby/dense_id_set.hpp"
 #include "seenby/recent_set.hpp"
 #include "seenby/sizing.hpp"
+#include "support/random.hpp"
 #include "support/test_clock.hpp"
 
 namespace {
@@ -41,9 +41,7 @@ auto sorted(const List& list) {
 }
 
 TEST_CASE("an exact set agrees with std::set under random inserts and erases", "[exact][003-01][property]") {
-  const auto seed = std::random_device{}();
-  INFO("seed " << seed);
-  std::mt19937_64 random{seed};
+  SEENBY_RANDOM(random);
   ExactSet<std::uint64_t> set;
   std::set<std::uint64_t> model;
   for (int step = 0; step < 50'000; ++step) {
@@ -141,11 +139,10 @@ TEST_CASE("a recent set forgets to the second", "[exact][003-01]") {
 }
 
 TEST_CASE("a recent set agrees with an exact model under random clocks", "[exact][003-01][property]") {
-  const auto seed = std::random_device{}();
+  SEENBY_RANDOM(random);
   const std::size_t most = GENERATE(std::size_t{1}, std::size_t{7}, std::size_t{60});
   const std::chrono::seconds window{GENERATE(0, 500)};
-  INFO("seed " << seed << ", the last " << most << ", " << window.count() << " s");
-  std::mt19937_64 random{seed};
+  INFO("the last " << most << ", " << window.count() << " s");
   TestClock clock;
   RecentSet<std::uint64_t> set({.max_items = most, .window = window, .clock = clock.clock()});
   // Newest first. Equal times keep the order of arrival.

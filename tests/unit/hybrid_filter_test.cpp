@@ -9,13 +9,13 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "support/binomial.hpp"
+#include "support/random.hpp"
 #include "support/test_clock.hpp"
 
 namespace {
@@ -90,11 +90,10 @@ TEST_CASE("an item pushed out while the clock lags keeps its whole window", "[hy
 }
 
 TEST_CASE("the last items never err, and the tail stays within its rate", "[hybrid][003-07]") {
-  const auto seed = std::random_device{}();
-  INFO("seed " << seed);
+  SEENBY_RANDOM(random);
   TestClock clock;
   Filter filter({.recent_items = 100, .target_fpr = 0.01, .expected_items = 200, .clock = clock.clock()},
-                seenby::Xxh3Hash{seed});
+                seenby::Xxh3Hash{random.seed()});
   for (std::uint64_t item = 0; item < 5'000; ++item) filter.insert(item);
   std::uint64_t wrong = 0;
   for (std::uint64_t item = 0; item < 5'000; ++item) {
@@ -109,10 +108,9 @@ TEST_CASE("the last items never err, and the tail stays within its rate", "[hybr
 }
 
 TEST_CASE("a hybrid filter agrees with an exact model under random clocks", "[hybrid][003-07][property]") {
-  const auto seed = std::random_device{}();
+  SEENBY_RANDOM(random);
   const std::chrono::seconds window{GENERATE(0, 4'000)};
-  INFO("seed " << seed << ", window " << window.count() << " s");
-  std::mt19937_64 random{seed};
+  INFO("window " << window.count() << " s");
   TestClock clock;
   Filter filter({.recent_items = 20, .window = window, .slices = 4, .expected_items = 100, .clock = clock.clock()});
   std::map<std::uint64_t, Time> seen;

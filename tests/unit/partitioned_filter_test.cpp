@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <thread>
@@ -23,6 +22,8 @@
 
 #include "seenby/bloom_filter.hpp"
 #include "support/binomial.hpp"
+#include "support/files.hpp"
+#include "support/random.hpp"
 
 namespace {
 
@@ -30,6 +31,8 @@ using seenby::Digest;
 using seenby::ErrorCode;
 using seenby::PartitionedFilter;
 using seenby::PartitionedFilterOptions;
+using seenby::test::read_bytes;
+using seenby::test::write_bytes;
 using Filter = PartitionedFilter<std::uint64_t>;
 using Urls = PartitionedFilter<std::string>;
 
@@ -60,24 +63,13 @@ class Folder {
   std::filesystem::path path_;
 };
 
-std::vector<std::byte> read_all(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-void write_all(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-}
-
 TEST_CASE("a partitioned filter forgets nothing and errs at its planned rate", "[partitioned][003-08]") {
-  const auto seed = std::random_device{}();
+  SEENBY_RANDOM(random);
   const std::uint32_t partitions = GENERATE(1U, 7U, 256U);
-  INFO("seed " << seed << ", " << partitions << " partitions");
+  INFO(partitions << " partitions");
   constexpr std::uint64_t items = 100'000;
   constexpr std::uint64_t probes = 400'000;
-  Urls filter({.expected_items = items, .target_fpr = 0.01, .partitions = partitions}, seenby::Xxh3Hash{seed});
+  Urls filter({.expected_items = items, .target_fpr = 0.01, .partitions = partitions}, seenby::Xxh3Hash{random.seed()});
   for (std::uint64_t i = 0; i < items; ++i) filter.insert(url(i));
   std::uint64_t lost = 0;
   for (std::uint64_t i = 0; i < items; ++i) lost += filter.may_contain(url(i)) ? 0U : 1U;
@@ -258,7 +250,7 @@ TEST_CASE("a filter comes back from its file as it was", "[partitioned]") {
   }
   // Saved again it is the same file, byte for byte.
   REQUIRE(opened->save(folder.file("again")).has_value());
-  CHECK(read_all(path) == read_all(folder.file("again")));
+  CHECK(read_bytes(path) == read_bytes(folder.file("again")));
 }
 
 TEST_CASE("inserts into an opened file stay in the process until saved", "[partitioned]") {
@@ -267,12 +259,12 @@ TEST_CASE("inserts into an opened file stay in the process until saved", "[parti
   Filter filter({.expected_items = 1'000});
   filter.insert(std::uint64_t{1});
   REQUIRE(filter.save(path).has_value());
-  const auto before = read_all(path);
+  const auto before = read_bytes(path);
   auto opened = Filter::open(path);
   REQUIRE(opened.has_value());
   opened->insert(std::uint64_t{2});
   CHECK(opened->items() == 2);
-  CHECK(read_all(path) == before);
+  CHECK(read_bytes(path) == before);
   const auto other = Filter::open(path);
   CHECK_FALSE(other->may_contain(std::uint64_t{2}));
   REQUIRE(opened->save(path).has_value());
@@ -309,9 +301,9 @@ TEST_CASE("a damaged file is a typed error and is never mapped", "[partitioned]"
   Filter filter({.expected_items = 1'000, .partitions = 4});
   for (std::uint64_t i = 0; i < 1'000; ++i) filter.insert(i);
   REQUIRE(filter.save(path).has_value());
-  const auto good = read_all(path);
+  const auto good = read_bytes(path);
   const auto code_of = [&](std::span<const std::byte> bytes) {
-    write_all(path, bytes);
+    write_bytes(path, bytes);
     const auto result = Filter::open(path);
     REQUIRE_FALSE(result.has_value());
     CHECK(result.error().message.starts_with("seenby: "));
@@ -340,10 +332,10 @@ TEST_CASE("a damaged file is a typed error and is never mapped", "[partitioned]"
   // A flipped bit behind the header is found by who asks for it.
   auto bit = good;
   bit[5'000] ^= std::byte{1};
-  write_all(path, bit);
+  write_bytes(path, bit);
   CHECK(Filter::open(path).has_value());
   CHECK(Filter::open(path, {.verify = true}).error().code == ErrorCode::corrupt);
-  write_all(path, good);
+  write_bytes(path, good);
   CHECK(Filter::open(path, {}, seenby::Xxh3Hash{5}).error().code == ErrorCode::parameter_mismatch);
   CHECK(PartitionedFilter<std::uint64_t, seenby::Mix64Hash>::open(path).error().code == ErrorCode::parameter_mismatch);
   CHECK(Filter::open(folder.file("none")).error().code == ErrorCode::io);

@@ -12,12 +12,12 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <random>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "support/binomial.hpp"
+#include "support/random.hpp"
 #include "support/test_clock.hpp"
 
 namespace {
@@ -79,16 +79,16 @@ TEST_CASE("a window never holds more than slices + 1, and drops the oldest", "[r
 }
 
 TEST_CASE("thirty filters at 1% hide 26%; thirty slices of a window hide 1%", "[rotating][003-04]") {
-  const auto seed = std::random_device{}();
-  INFO("seed " << seed);
+  SEENBY_RANDOM(random);
   constexpr std::uint64_t probes = 50'000;
   std::vector<seenby::BloomFilter<std::uint64_t>> naive;
   TestClock clock;
   RotatingFilterOptions options = thirty_days(clock, 30);
   options.expected_items = 30 * 500;
-  Filter window(options, seenby::Xxh3Hash{seed});
+  Filter window(options, seenby::Xxh3Hash{random.seed()});
   for (std::uint64_t slice = 0; slice < 30; ++slice) {
-    naive.emplace_back(seenby::BloomFilterOptions{.expected_items = 500, .target_fpr = 0.01}, seenby::Xxh3Hash{seed});
+    naive.emplace_back(seenby::BloomFilterOptions{.expected_items = 500, .target_fpr = 0.01},
+                       seenby::Xxh3Hash{random.seed()});
     for (std::uint64_t i = 0; i < 500; ++i) {
       naive.back().insert(slice * 500 + i);
       window.insert(slice * 500 + i);
@@ -108,14 +108,13 @@ TEST_CASE("thirty filters at 1% hide 26%; thirty slices of a window hide 1%", "[
 TEST_CASE("the wrong-hide rate stays in the budget whatever the slices and users", "[rotating][003-04][property]") {
   const std::uint32_t slices = GENERATE(1U, 6U, 30U);
   const std::uint32_t users = GENERATE(1U, 2U);
-  const auto seed = std::random_device{}();
-  INFO("seed " << seed << ", " << slices << " slices, " << users << " users");
-  std::mt19937_64 random{seed};
+  SEENBY_RANDOM(random);
+  INFO(slices << " slices, " << users << " users");
   TestClock clock;
   RotatingFilterOptions options = thirty_days(clock, slices);
   options.target_fpr = seenby::sizing::split_budget(0.01, users);
   std::vector<Filter> filters;
-  for (std::uint32_t user = 0; user < users; ++user) filters.emplace_back(options, seenby::Xxh3Hash{seed});
+  for (std::uint32_t user = 0; user < users; ++user) filters.emplace_back(options, seenby::Xxh3Hash{random.seed()});
   // Days of very different volume, most of them far over the plan of 600 a window.
   for (int step = 0; step < 45; ++step) {
     const std::uint64_t today = random() % 400;
@@ -137,9 +136,7 @@ TEST_CASE("the wrong-hide rate stays in the budget whatever the slices and users
 TEMPLATE_TEST_CASE("a window agrees with an exact model under random clocks", "[rotating][003-03][property]",
                    seenby::ClassicLayout, seenby::SplitBlockLayout) {
   using Window = RotatingFilter<std::uint64_t, TestType>;
-  const auto seed = std::random_device{}();
-  INFO("seed " << seed);
-  std::mt19937_64 random{seed};
+  SEENBY_RANDOM(random);
   std::uint64_t fresh_probes = 0;
   std::uint64_t wrong = 0;
   for (int run = 0; run < 20; ++run) {

@@ -8,11 +8,11 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "support/binomial.hpp"
+#include "support/random.hpp"
 
 namespace {
 
@@ -25,9 +25,9 @@ using Filter = ScalableFilter<std::uint64_t>;
 
 TEMPLATE_TEST_CASE("a chain stays within its rate to 1,000 times the first capacity", "[scalable][003-06]",
                    ClassicLayout, SplitBlockLayout) {
-  const auto seed = std::random_device{}();
-  INFO("seed " << seed);
-  ScalableFilter<std::uint64_t, TestType> chain({.initial_items = 100, .target_fpr = 0.01}, seenby::Xxh3Hash{seed});
+  SEENBY_RANDOM(random);
+  ScalableFilter<std::uint64_t, TestType> chain({.initial_items = 100, .target_fpr = 0.01},
+                                                seenby::Xxh3Hash{random.seed()});
   constexpr std::uint64_t probes = 100'000;
   std::uint64_t inserted = 0;
   for (const std::uint64_t until : {100U, 1'000U, 10'000U, 100'000U}) {

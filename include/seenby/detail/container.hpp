@@ -105,7 +105,7 @@ class ContainerReader {
     if (size != bytes.size()) {
       std::string message = "expected a container of ";
       message.append(std::to_string(size)).append(" bytes, got ").append(std::to_string(bytes.size()));
-      return container_error(size > bytes.size() ? ErrorCode::truncated : ErrorCode::corrupt, std::move(message));
+      return container_error(size > bytes.size() ? ErrorCode::truncated : ErrorCode::corrupt, message);
     }
     const auto covered = bytes.subspan(8);
     const auto seed = static_cast<std::uint64_t>(kind);

@@ -124,7 +124,7 @@ inline void encode_partitioned_header(const PartitionedHeader& header, std::byte
   if (const auto expected = load_le<std::uint32_t>(at + 4); expected != checksum) {
     std::string message = "expected header checksum ";
     message.append(std::to_string(expected)).append(", but the bytes give ").append(std::to_string(checksum));
-    return container_error(ErrorCode::corrupt, std::move(message));
+    return container_error(ErrorCode::corrupt, message);
   }
   PartitionedHeader header;
   header.hash = static_cast<HashKind>(at[2]);
@@ -177,7 +177,7 @@ inline void encode_partitioned_header(const PartitionedHeader& header, std::byte
   if (actual == header.bits_checksum) return {};
   std::string message = "expected bits of checksum ";
   message.append(std::to_string(header.bits_checksum)).append(", but they give ").append(std::to_string(actual));
-  return container_error(ErrorCode::corrupt, std::move(message));
+  return container_error(ErrorCode::corrupt, message);
 }
 
 SEENBY_DETAIL_END
