@@ -42,7 +42,8 @@ struct BloomFilterOptions {
 /// ClassicLayout (fewest bits) or SplitBlockLayout (fastest look-up). Hash is a Hasher; every position derives from
 /// the 64-bit digest it makes, so two items of one digest (once in 2^64 pairs) are one.
 ///
-/// Thread safety: as a standard container: any number of readers, or one writer.
+/// Thread safety: as a standard container: any number of readers, or one writer. A filter that was moved from has no
+/// bits: assign to it or destroy it.
 template <HashableItem Item, class Layout = ClassicLayout, Hasher Hash = Xxh3Hash>
 class BloomFilter {
  public:

@@ -292,7 +292,9 @@ TEMPLATE_LIST_TEST_CASE("merge keeps every key of both", "[bloom_filter]", Kinds
   TestType b{{.expected_items = 2'000}};
   for (Number item = 0; item < 1'000; ++item) a.insert(item);
   for (Number item = 1'000; item < 2'000; ++item) b.insert(item);
+  const std::uint64_t items = a.items() + b.items();
   REQUIRE(a.merge(b).has_value());
+  CHECK(a.items() == items);
   for (Number item = 0; item < 2'000; ++item) REQUIRE(a.may_contain(item));
   for (Number item = 0; item < 1'000; ++item) {
     if (b.may_contain(item)) continue;
