@@ -161,7 +161,7 @@ TEST_CASE("Evicted filters and slices are unknown, never wrongly unseen, and the
   }
 }
 
-TEST_CASE("A full server refuses writes with a typed error and still answers", "[redis][002-13]") {
+TEST_CASE("A full server refuses writes with a typed error and still answers", "[redis][002-13][002-16]") {
   const RedisServer server("redis-server", {"--maxmemory-policy", "noeviction"});
   RedisStore<> store(server.socket_url(), {});
   REQUIRE(record(store, 1, {1}));
