@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What RedisStore answers when the server dies, stalls, evicts, or holds something else under a key.
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
@@ -295,28 +296,27 @@ TEST_CASE("CLIENT KILL in the middle of a load is not noticed", "[redis][concurr
   CHECK(ask(store, {1}, sequence(0, 100)).seen() == 100);
 }
 
-TEST_CASE("A stall of two seconds ends inside the deadline with a typed error, and the next answers are right",
-          "[redis]") {
+TEST_CASE("A stall of seconds ends inside the deadline with a typed error, and the next answers are right", "[redis]") {
   const RedisServer server;
   RedisStore<> store(server.socket_url(), {}, {.timeout = 200ms});
   REQUIRE(record(store, 1, {1}));
   REQUIRE(record(store, 2, {2}));
-  server.call({"CLIENT", "PAUSE", "2000", "ALL"});
+  server.call({"CLIENT", "PAUSE", "5000", "ALL"});
   const auto started = std::chrono::steady_clock::now();
   CheckAnswer answer;
-  CHECK(duration_of([&] { answer = ask(store, {1}, {1}); }) < 600ms);
+  CHECK(duration_of([&] { answer = ask(store, {1}, {1}); }) < 1'500ms);
   CHECK(answer.status[0].state == UserState::unreachable);
   CHECK(answer.status[0].error->code == ErrorCode::timed_out);
   CHECK(duration_of([&] {
           const auto late = record(store, 1, {3});
           CHECK(late.error().code == ErrorCode::timed_out);
-        }) < 600ms);
+        }) < 1'500ms);
   // Three time-outs open the breaker: the stall costs nothing more.
   (void)ask(store, {1}, {1});
   CHECK(duration_of([&] {
           for (int i = 0; i < 20; ++i) CHECK(ask(store, {1}, {1}).status[0].state == UserState::unreachable);
-        }) < 600ms);
-  std::this_thread::sleep_until(started + 2'100ms);
+        }) < 1'500ms);
+  std::this_thread::sleep_until(started + 5'000ms);
   const auto patience = Deadline::after(10s);
   while (ask(store, {1}, {1}).status[0].state != UserState::known && !patience.passed()) {
     std::this_thread::sleep_for(10ms);
@@ -334,10 +334,13 @@ TEST_CASE("A dead server costs a request microseconds", "[redis]") {
   REQUIRE(record(store, 1, {1}));
   server.kill_at_once();
   for (int i = 0; i < 5; ++i) CHECK(ask(store, {1, 2}, {1}).status[1].state == UserState::unreachable);
-  constexpr int asked = 1'000;
-  const auto took = duration_of([&] {
+  // The best of many small rounds: a busy machine may take any of them away from us.
+  auto best = std::chrono::steady_clock::duration::max();
+  for (int round = 0; round < 30; ++round) {
+    constexpr int asked = 20;
+    const auto before = std::chrono::steady_clock::now();
     for (int i = 0; i < asked; ++i) (void)ask(store, {1, 2}, {1});
-  });
-  // A probe every 25 ms or more is in there, refused by the kernel at once.
-  CHECK(took < 100ms);
+    best = std::min(best, (std::chrono::steady_clock::now() - before) / asked);
+  }
+  CHECK(best < 50us);
 }

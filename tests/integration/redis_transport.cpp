@@ -3,6 +3,8 @@
 
 #include <sys/un.h>
 
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <string>
@@ -99,7 +101,7 @@ TEST_CASE("A connection is dropped after a time-out, so that no late reply answe
   PooledExecutor executor(server.socket(), {.command_timeout = 10s}, {.size = 1, .breaker = {}});
   REQUIRE(
       executor.execute({{command_of({"SET", "a", "late"}), command_of({"SET", "b", "right"})}}, Deadline::after(1s)));
-  server.call({"CLIENT", "PAUSE", "300", "ALL"});
+  server.call({"CLIENT", "PAUSE", "2000", "ALL"});
   const auto before = std::chrono::steady_clock::now();
   const Command get_a = command_of({"GET", "a"});
   const auto late = executor.execute({&get_a, 1}, Deadline::after(100ms));
@@ -107,9 +109,9 @@ TEST_CASE("A connection is dropped after a time-out, so that no late reply answe
   REQUIRE(!late);
   CHECK(late.error().code == ErrorCode::timed_out);
   CHECK(took >= 100ms);
-  CHECK(took < 250ms);
+  CHECK(took < 1'500ms);
   const Command get_b = command_of({"GET", "b"});
-  CHECK(*executor.execute({&get_b, 1}, Deadline::after(2s)).value()[0].string() == "right");
+  CHECK(*executor.execute({&get_b, 1}, Deadline::after(10s)).value()[0].string() == "right");
   CHECK(executor.counters().connections_dropped == 1);
   CHECK(executor.counters().connects == 2);
 }
@@ -133,16 +135,19 @@ TEST_CASE("A dead server costs microseconds once the breaker is open, and is fou
   for (int i = 0; i < 4; ++i)
     CHECK(executor.execute({&ping, 1}, Deadline::after(1s)).error().code == ErrorCode::unreachable);
   CHECK(executor.counters().breaker_openings >= 1);
-  constexpr int asked = 200;
-  const auto before = std::chrono::steady_clock::now();
-  for (int i = 0; i < asked; ++i) {
-    const auto refused = executor.execute({&ping, 1}, Deadline::after(1s));
-    REQUIRE(!refused);
-    REQUIRE(refused.error().code == ErrorCode::unreachable);
-    REQUIRE(refused.error().message.find("failed lately") != std::string::npos);
+  // The best of many small rounds: a busy machine may take any of them away from us.
+  auto best = std::chrono::steady_clock::duration::max();
+  for (int round = 0; round < 30; ++round) {
+    constexpr int asked = 10;
+    const auto before = std::chrono::steady_clock::now();
+    for (int i = 0; i < asked; ++i) {
+      const auto refused = executor.execute({&ping, 1}, Deadline::after(1s));
+      if (refused || refused.error().code != ErrorCode::unreachable) FAIL("a dead server answered");
+    }
+    best = std::min(best, (std::chrono::steady_clock::now() - before) / asked);
   }
-  const auto each = (std::chrono::steady_clock::now() - before) / asked;
-  CHECK(each < 50us);
+  CHECK(best < 20us);
+  CHECK(executor.counters().refused_by_breaker >= 100);
   server.start();
   const auto patience = Deadline::after(10s);
   bool back = false;
@@ -167,9 +172,13 @@ TEST_CASE("A server that accepts and never answers costs its time-out, then noth
   const Command ping = command_of({"PING"});
   for (int i = 0; i < 3; ++i)
     CHECK(executor.execute({&ping, 1}, Deadline::after(1s)).error().code == ErrorCode::timed_out);
-  const auto before = std::chrono::steady_clock::now();
-  CHECK(executor.execute({&ping, 1}, Deadline::after(1s)).error().code == ErrorCode::unreachable);
-  CHECK(std::chrono::steady_clock::now() - before < 10ms);
+  auto best = std::chrono::steady_clock::duration::max();
+  for (int i = 0; i < 20; ++i) {
+    const auto before = std::chrono::steady_clock::now();
+    CHECK(executor.execute({&ping, 1}, Deadline::after(1s)).error().code == ErrorCode::unreachable);
+    best = std::min(best, std::chrono::steady_clock::now() - before);
+  }
+  CHECK(best < 1ms);
   close(listener);
 }
 
