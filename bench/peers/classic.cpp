@@ -106,10 +106,10 @@ class Roaring {
 };
 
 template <class Filter, class Make>
-Contender contender(const char* name, Make make) {
+Contender contender(const char* name, double sizing_fpr, Make make) {
   return {name,
-          [make]() -> std::unique_ptr<Store> {
-            const auto make_one = [make](std::size_t items) { return make(items, filter_fpr); };
+          [make, sizing_fpr]() -> std::unique_ptr<Store> {
+            const auto make_one = [make, sizing_fpr](std::size_t items) { return make(items, sizing_fpr); };
             return std::make_unique<MapStore<Map<Filter>, decltype(make_one)>>(make_one);
           },
           [make](std::size_t items, double fpr) { return std::make_unique<LoopSet<Filter>>(make(items, fpr)); }};
@@ -119,10 +119,12 @@ Contender contender(const char* name, Make make) {
 
 std::vector<Contender> classic_contenders() {
   std::vector<Contender> all;
-  all.push_back(contender<Textbook>("textbook", [](std::size_t items, double fpr) { return Textbook(items, fpr); }));
-  all.push_back(contender<LibBloom>("libbloom", [](std::size_t items, double fpr) { return LibBloom(items, fpr); }));
-  all.push_back(contender<StdSet>("std_unordered_set", [](std::size_t, double) { return StdSet{}; }));
-  all.push_back(contender<Roaring>("croaring", [](std::size_t, double) { return Roaring{}; }));
+  all.push_back(
+      contender<Textbook>("textbook", 0.0021, [](std::size_t items, double fpr) { return Textbook(items, fpr); }));
+  all.push_back(
+      contender<LibBloom>("libbloom", mean_fpr, [](std::size_t items, double fpr) { return LibBloom(items, fpr); }));
+  all.push_back(contender<StdSet>("std_unordered_set", mean_fpr, [](std::size_t, double) { return StdSet{}; }));
+  all.push_back(contender<Roaring>("croaring", mean_fpr, [](std::size_t, double) { return Roaring{}; }));
   return all;
 }
 

@@ -14,13 +14,14 @@
 namespace peers {
 namespace {
 
+/// Resident memory that is no file's: the heap and whatever was mapped, not the pages of this program itself.
 std::size_t resident_bytes() {
-  // Free memory at the end of the heap is not the store's.
-  ::malloc_trim(0);
+  ::malloc_trim(0);  // what is free is not the store's
   std::size_t total = 0;
   std::size_t resident = 0;
-  std::ifstream("/proc/self/statm") >> total >> resident;
-  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::size_t of_files = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident >> of_files;
+  return (resident - of_files) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 /// The rate at which single look-ups of fresh candidates err, over many users: each request holds one user twice, whose
@@ -44,6 +45,9 @@ double measured_fpr(Store& store, std::size_t users) {
 
 void print_memory_figures(const Contender& contender, std::size_t users) {
   Items history;
+  // What the loading itself needs is there before the first look.
+  history.items.reserve(200'000);
+  history.digests.reserve(200'000);
   std::size_t items = 0;
   const std::size_t before = resident_bytes();
   const auto start = std::chrono::steady_clock::now();

@@ -24,8 +24,10 @@ using seenby::Digest;
 inline constexpr Item fresh_items = Item{1} << 31;
 inline constexpr std::size_t page_size = 100;
 inline constexpr std::size_t users_per_request = 2;
-/// Each filter's rate: a request of two users then hides a fresh candidate wrongly in 1% of cases.
-inline constexpr double filter_fpr = 0.005;
+/// The rate that every contender's filters keep, as the mean over requests for fresh candidates. The rate at which they
+/// must be sized for that is each contender's own (`sizing_fpr`): blocks round up, so that small filters err less than
+/// they were sized for, and half of all users are small.
+inline constexpr double mean_fpr = 0.005;
 
 /// splitmix64, so that every part of the population can be computed on its own, at any time, in any order.
 class Random {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Ours, from a build without -march: kernels are chosen at run time.
 
+#include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "contender.hpp"
 #include "seenby/bloom_filter.hpp"
@@ -14,9 +16,30 @@
 namespace peers {
 namespace {
 
-class SeenbyStore final : public Store {
+/// The rate a request of two is sized for; 1.25% a filter.
+constexpr double sizing_rate = 0.025;
+
+using Filter = seenby::SeenFilter<seenby::MemoryStore<User>>;
+
+/// A store that can read histories again, as a service's can, so that every filter may use its whole rate.
+[[nodiscard]] Filter make_filter() {
+  seenby::MemoryStore<User> store{{.wrong_hide_rate = sizing_rate, .users_per_request = users_per_request}};
+  store.set_replay([](const User& user) -> seenby::Result<std::vector<seenby::SeenDigest>> {
+    Items history;
+    history_of(user, history);
+    std::vector<seenby::SeenDigest> digests;
+    for (const Digest digest : history.digests) digests.push_back({digest});
+    return digests;
+  });
+  return Filter(std::move(store));
+}
+
+class SeenbyStore : public Store {
  public:
-  void record(User user, const Items& history) override { filter_.record_all(user, history.items).value(); }
+  void record(User user, const Items& history) override {
+    filter_.create(user).value();  // known to be new: nothing to read from a history
+    filter_.record_all(user, history.items).value();
+  }
   void prepare(std::span<const Items> pages) override {
     pools_.clear();
     for (const Items& page : pages) pools_.emplace_back(page.items);
@@ -30,11 +53,30 @@ class SeenbyStore final : public Store {
     return total;
   }
 
- private:
-  seenby::SeenFilter<seenby::MemoryStore<User>> filter_{
-      seenby::MemoryStore<User>{{.wrong_hide_rate = 2 * filter_fpr, .users_per_request = users_per_request}}};
+ protected:
+  Filter filter_ = make_filter();
   std::vector<seenby::CandidatePool<Item>> pools_;
+
+ private:
   seenby::Selection page_;
+};
+
+/// The entry point for many requests: the next one's filters are fetched while one is answered.
+class SeenbyManyStore final : public SeenbyStore {
+ public:
+  std::size_t select(std::span<const Request> requests) override {
+    questions_.clear();
+    for (const Request& request : requests) questions_.push_back({&pools_[request.page], request.users, {}});
+    answers_.resize(std::max(answers_.size(), requests.size()));
+    filter_.select_many(std::span<const Filter::Request<Item>>(questions_), answers_);
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < requests.size(); ++i) total += answers_[i].size();
+    return total;
+  }
+
+ private:
+  std::vector<Filter::Request<Item>> questions_;
+  std::vector<seenby::Selection> answers_;
 };
 
 class SeenbySet final : public Set {
@@ -58,14 +100,16 @@ class SeenbySet final : public Set {
 
 std::vector<Contender> seenby_contenders() {
   return {{"seenby", [] { return std::make_unique<SeenbyStore>(); },
-           [](std::size_t items, double fpr) { return std::make_unique<SeenbySet>(items, fpr); }}};
+           [](std::size_t items, double fpr) { return std::make_unique<SeenbySet>(items, fpr); }},
+          {"seenby_many", [] { return std::make_unique<SeenbyManyStore>(); }, {}}};
 }
 
 BareKernel::BareKernel(std::span<const User> users) {
   Items history;
   for (const User user : users) {
     history_of(user, history);
-    const auto shape = seenby::sizing::shape_for(seenby::LayoutKind::split_block, history.items.size(), filter_fpr);
+    const auto shape =
+        seenby::sizing::shape_for(seenby::LayoutKind::split_block, history.items.size(), sizing_rate / 2);
     const Filter filter{user, blocks_.size(), static_cast<std::uint32_t>(shape.bits / seenby::split_block_bits)};
     blocks_.resize(blocks_.size() + shape.bytes());
     seenby::detail::insert(blocks_.data() + filter.offset, filter.block_count, history.digests.data(),
