@@ -10,6 +10,7 @@
 # belong to one compiler release; with another one the check says SKIPPED, and --refresh makes a baseline for it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=cmake/packages.sh
 source cmake/packages.sh
 need g++ cmake ninja-build libxxhash-dev valgrind
 
@@ -53,6 +54,6 @@ while read -r path expected; do
   if ((now * 100 < expected * 95)); then verdict="less: refresh the baseline"; fi
   printf '%-22s %10d %10d  %s\n' "$path" "$expected" "$now" "$verdict"
 done < "$baseline"
-missing=$("$program" --list | grep -vxFf <(cut -d' ' -f1 "$baseline") || true)
-[[ -z $missing ]] || { echo "guard: no baseline for: $missing"; failed=1; }
+unlisted=$("$program" --list | grep -vxFf <(cut -d' ' -f1 "$baseline") || true)
+[[ -z $unlisted ]] || { echo "guard: no baseline for: $unlisted"; failed=1; }
 exit $failed
