@@ -107,11 +107,16 @@ class BloomFilter {
   }
 
   /// Doubles the capacity at the same rate and re-inserts `known_items`, a range of items or digests: everything this
-  /// filter holds, since what is not among them is lost. Positions depend on m, so bits cannot be carried over. The
-  /// strong guarantee: when it throws, the filter is as it was.
+  /// filter holds, since what is not among them is lost. Positions depend on m, so bits cannot be carried over. A range
+  /// that knows its size and is longer than twice the capacity makes room for all of it. The strong guarantee: when it
+  /// throws, the filter is as it was.
   template <std::ranges::input_range Range>
   void grow(Range&& known_items) {
-    grow_to(std::max<std::uint64_t>(1, capacity()) * 2, std::forward<Range>(known_items));
+    std::uint64_t larger = std::max<std::uint64_t>(1, capacity()) * 2;
+    if constexpr (std::ranges::sized_range<Range>) {
+      larger = std::max(larger, static_cast<std::uint64_t>(std::ranges::size(known_items)));
+    }
+    grow_to(larger, std::forward<Range>(known_items));
   }
   /// As grow, to a capacity of at least `capacity` items.
   template <std::ranges::input_range Range>

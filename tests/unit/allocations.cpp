@@ -29,15 +29,16 @@ void* counted(std::size_t size, std::size_t alignment) {
 
 seenby::test::Allocations seenby::test::allocations_so_far() noexcept { return allocations; }
 
-// The other forms of new and delete end in these.
-void* operator new(std::size_t size) { return counted(size, 1); }
-void* operator new(std::size_t size, std::align_val_t alignment) {
+// The other forms of new and delete end in these. Inlined, GCC would take the pair of malloc and free for a mismatch.
+#define SEENBY_OUT_OF_LINE [[gnu::noinline]]
+SEENBY_OUT_OF_LINE void* operator new(std::size_t size) { return counted(size, 1); }
+SEENBY_OUT_OF_LINE void* operator new(std::size_t size, std::align_val_t alignment) {
   return counted(size, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+SEENBY_OUT_OF_LINE void operator delete(void* memory) noexcept { std::free(memory); }
+SEENBY_OUT_OF_LINE void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+SEENBY_OUT_OF_LINE void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+SEENBY_OUT_OF_LINE void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace {
 

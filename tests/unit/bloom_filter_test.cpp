@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <list>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -343,6 +344,15 @@ TEMPLATE_LIST_TEST_CASE("a cleared filter is a new one", "[bloom_filter]", Kinds
   CHECK_FALSE(filter.may_contain(Number{1}));
 }
 
+TEMPLATE_LIST_TEST_CASE("equal filters agree in shape, seed and bits", "[bloom_filter]", Kinds) {
+  using Layout = typename TestType::layout_type;
+  const TestType filter{Layout::shape_of(4'096, 8)};
+  CHECK(filter == TestType{Layout::shape_of(4'096, 8)});
+  // The same bits under another seed answer differently from the first insert on.
+  CHECK_FALSE(filter == TestType(Layout::shape_of(4'096, 8), 0.01, typename TestType::hasher_type{1}));
+  CHECK_FALSE(filter == TestType{Layout::shape_of(8'192, 8)});
+}
+
 TEMPLATE_LIST_TEST_CASE("a copy is independent and a moved filter keeps its items", "[bloom_filter]", Kinds) {
   TestType filter{{.expected_items = 100}};
   filter.insert(Number{1});
@@ -389,6 +399,14 @@ TEMPLATE_LIST_TEST_CASE("growth takes any range of items or digests", "[bloom_fi
   by_digests.grow(digests);
   CHECK(by_items == by_digests);
   CHECK(by_items.items() == 3);
+  // A history that outgrew twice the capacity still fits at the rate.
+  TestType late{{.expected_items = 10}};
+  std::vector<Number> history(1'000);
+  std::iota(history.begin(), history.end(), Number{0});
+  late.grow(history);
+  CHECK(late.capacity() >= history.size());
+  CHECK(late.expected_fpr() < 0.013);
+
   TestType to_size{{.expected_items = 10}};
   to_size.grow_to(5'000, std::vector<Number>{});
   CHECK(to_size.capacity() >= 5'000);
