@@ -26,6 +26,7 @@
 #include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/history.hpp"
+#include "seenby/item_replay.hpp"
 #include "seenby/result.hpp"
 #include "seenby/selection.hpp"
 
@@ -84,7 +85,11 @@ class SeenFilter {
   SeenFilter(Store store, History& history) requires has_history : store_(std::move(store)),
                                                                    history_(&history),
                                                                    exact_(std::make_unique<Exact>()) {
-    if constexpr (ReplayableStore<Store>) store_.set_replay(replay_of(history, hasher_type(store_.hasher())));
+    if constexpr (ReplayableStore<Store>) {
+      store_.set_replay(replay_of(history, hasher_type(store_.hasher())));
+    } else if constexpr (ItemReplayableStore<Store, History>) {
+      store_.set_item_replay(item_replay_of(history));
+    }
   }
 
   /// Puts an exact referee beside the filters of a share of the users, in (0, 1], from their next record on; the

@@ -14,6 +14,7 @@
 #include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/history.hpp"
+#include "seenby/item_replay.hpp"
 #include "seenby/hybrid_filter.hpp"
 #include "seenby/kernels.hpp"
 #include "seenby/layout/classic.hpp"

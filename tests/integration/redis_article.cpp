@@ -14,9 +14,11 @@
 #include <thread>
 #include <vector>
 
+#include "seenby/candidate_pool.hpp"
 #include "seenby/history.hpp"
 #include "seenby/redis/article_layout.hpp"
 #include "seenby/redis/store.hpp"
+#include "seenby/seen_filter.hpp"
 #include "seenby/sizing.hpp"
 #include "support/article_code.hpp"
 #include "support/redis_server.hpp"
@@ -42,15 +44,15 @@ std::vector<Digest> digests_of(const AnyStore& store, const Items& items) {
   return digests;
 }
 
-struct Answer {
+struct CheckAnswer {
   std::vector<std::uint8_t> seen;
   std::vector<UserStatus> status;
 };
 
 template <class AnyStore>
-Answer ask(const AnyStore& store, const std::vector<std::string>& users, const Items& items) {
+CheckAnswer ask(const AnyStore& store, const std::vector<std::string>& users, const Items& items) {
   const auto digests = digests_of(store, items);
-  Answer answer{std::vector<std::uint8_t>(items.size(), 9), std::vector<UserStatus>(users.size())};
+  CheckAnswer answer{std::vector<std::uint8_t>(items.size(), 9), std::vector<UserStatus>(users.size())};
   store.check(users, ItemBatch<std::uint64_t>{items, digests}, answer.seen, answer.status);
   return answer;
 }
@@ -67,7 +69,7 @@ Items numbers(std::uint64_t from, std::size_t count) {
   return items;
 }
 
-std::size_t seen_in(const Answer& answer) {
+std::size_t seen_in(const CheckAnswer& answer) {
   return static_cast<std::size_t>(std::count_if(answer.seen.begin(), answer.seen.end(), [](int n) { return n > 0; }));
 }
 
@@ -102,7 +104,7 @@ TEST_CASE("Keys of the article's writer are read, and ours by the article's read
   }
   article.set_exponent("seen:a", 11);
   for (const std::uint64_t item : theirs) article.add("seen:a", item, 2'048);
-  const Answer answer = ask(store, {"a"}, theirs);
+  const CheckAnswer answer = ask(store, {"a"}, theirs);
   CHECK(answer.status[0].state == UserState::known);
   CHECK(seen_in(answer) == theirs.size());
 
@@ -134,7 +136,7 @@ TEST_CASE("A user's size lives in the key, and another size than the default is 
   REQUIRE(add(writer, "casual", {1, 2, 3}));
   // Another process, which knows nothing but the keys.
   const Store reader(server.socket_url());
-  const Answer answer = ask(reader, {"power", "casual"}, many);
+  const CheckAnswer answer = ask(reader, {"power", "casual"}, many);
   CHECK(answer.status[0].state == UserState::known);
   CHECK(answer.status[1].state == UserState::known);
   CHECK(seen_in(answer) == many.size());
@@ -166,7 +168,7 @@ TEST_CASE("No position overwrites the header", "[redis][article][000-18]") {
   const auto lost = article.might_contain("seen:theirs", before, std::uint64_t{1} << 27U);
   CHECK(std::count(lost.begin(), lost.end(), false) >= 15);
   // The damage is told, not answered with.
-  const Answer damaged = ask(store, {"theirs"}, before);
+  const CheckAnswer damaged = ask(store, {"theirs"}, before);
   REQUIRE(damaged.status[0].state == UserState::unreachable);
   CHECK(damaged.status[0].error->code == ErrorCode::corrupt);
   CHECK(add(store, "theirs", {1}).error().code == ErrorCode::corrupt);
@@ -189,7 +191,7 @@ TEST_CASE("A missing key is unknown, and exponent 0 is never a size", "[redis][a
   CHECK(article.read_size_exponent("seen:nobody") == 0);
   CHECK(article.might_contain("seen:nobody", Items{1}, 1) == std::vector<bool>{false});
 
-  Answer answer = ask(store, {"nobody"}, {1, 2});
+  CheckAnswer answer = ask(store, {"nobody"}, {1, 2});
   CHECK(answer.status[0].state == UserState::missing);
   CHECK(answer.seen == std::vector<std::uint8_t>{0, 0});
   CHECK(server.call_integer({"EXISTS", "seen:nobody"}) == 0);
@@ -216,7 +218,7 @@ TEST_CASE("Foreign values are typed errors, the others are answered", "[redis][a
   server.call({"RPUSH", "seen:list", "x"});
   server.call({"SET", "seen:text", "hello"});
   server.call({"SET", "seen:huge", std::string(1, '\xf8')});
-  const Answer answer = ask(store, {"good", "list", "text", "huge"}, {1});
+  const CheckAnswer answer = ask(store, {"good", "list", "text", "huge"}, {1});
   CHECK(answer.status[0].state == UserState::known);
   CHECK(answer.seen[0] == 1);
   CHECK(answer.status[1].error->code == ErrorCode::wrong_type);
@@ -290,6 +292,29 @@ TEST_CASE("A crashed builder holds a filter up no longer than it may", "[redis][
   REQUIRE(add(store, "u", {1}));
   CHECK_FALSE(crashed.remove("seen:u", late).value());
   CHECK(seen_in(ask(store, {"u"}, {1, 2})) == 2);
+}
+
+TEST_CASE("The facade selects what neither learner has seen, and rebuilds a lost filter from its history",
+          "[redis][article][000-01]") {
+  const RedisServer server;
+  MemoryHistory<std::string, std::uint64_t> history;
+  SeenFilter filter(Store(server.socket_url()), history);
+  REQUIRE(filter.record_all("alice", numbers(0, 30)));
+  REQUIRE(filter.record_all("bob", numbers(20, 30)));
+  const CandidatePool pool(numbers(0, 60));
+  const std::vector<std::string> learners{"alice", "bob"};
+  const auto unseen = [&] {
+    Items picks;
+    const auto page = filter.select_unseen(pool, learners);
+    CHECK(page.unknown_users().empty());
+    for (const Pick& pick : page) picks.push_back(pool[pick.index]);
+    return picks;
+  };
+  CHECK(unseen() == numbers(50, 10));
+  server.call({"DEL", "seen:alice"});
+  CHECK(filter.select_unseen(pool, learners).unknown_users().size() == 1);
+  REQUIRE(filter.record("alice", std::uint64_t{50}));
+  CHECK(unseen() == numbers(51, 9));
 }
 
 TEST_CASE("A hash of one's own is read with", "[redis][article]") {

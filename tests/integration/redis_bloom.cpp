@@ -13,9 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include "seenby/candidate_pool.hpp"
 #include "seenby/filter_store.hpp"
 #include "seenby/history.hpp"
 #include "seenby/redis/bloom_store.hpp"
+#include "seenby/seen_filter.hpp"
 #include "support/redis_server.hpp"
 
 using namespace seenby;
@@ -38,16 +40,16 @@ std::unique_ptr<RedisServer> server_with_module() {
   const auto server = server_with_module(); \
   if (server == nullptr) SKIP("SKIPPED: set SEENBY_REDISBLOOM_MODULE to the path of redisbloom.so (2.8)")
 
-struct Answer {
+struct CheckAnswer {
   std::vector<std::uint8_t> seen;
   std::vector<UserStatus> status;
 };
 
 template <class AnyStore>
-Answer ask(const AnyStore& store, const std::vector<std::string>& users, const std::vector<std::uint64_t>& items) {
+CheckAnswer ask(const AnyStore& store, const std::vector<std::string>& users, const std::vector<std::uint64_t>& items) {
   std::vector<Digest> digests;
   for (const std::uint64_t item : items) digests.push_back(store.hasher()(item));
-  Answer answer{std::vector<std::uint8_t>(items.size(), 9), std::vector<UserStatus>(users.size())};
+  CheckAnswer answer{std::vector<std::uint8_t>(items.size(), 9), std::vector<UserStatus>(users.size())};
   store.check(users, {items, digests}, answer.seen, answer.status);
   return answer;
 }
@@ -63,7 +65,7 @@ std::vector<std::uint64_t> numbers(std::uint64_t from, std::size_t count) {
   return items;
 }
 
-std::size_t count_seen(const Answer& answer) {
+std::size_t count_seen(const CheckAnswer& answer) {
   return static_cast<std::size_t>(std::count(answer.seen.begin(), answer.seen.end(), 1));
 }
 
@@ -80,7 +82,7 @@ TEST_CASE("RedisBloom tells newly added from present, yes from no, and either fr
   CHECK(store.module_state() == ModuleState::present);
   CHECK(add(store, "alice", {1, 2, 3}).value().newly_added == 3);
   CHECK(add(store, "alice", {2, 3, 4}).value().newly_added == 1);
-  const Answer answer = ask(store, {"alice"}, {1, 2, 3, 4, 1'000'001});
+  const CheckAnswer answer = ask(store, {"alice"}, {1, 2, 3, 4, 1'000'001});
   CHECK(answer.status[0].state == UserState::known);
   CHECK(answer.seen == std::vector<std::uint8_t>{1, 1, 1, 1, 0});
   CHECK(store.counters().records == 6);
@@ -157,7 +159,7 @@ TEST_CASE("A missing filter is missing although BF.MEXISTS answers 0", "[redis][
   SEENBY_NEED_MODULE(server);
   Store store(server->socket_url());
   REQUIRE(add(store, "known", {1}));
-  const Answer answer = ask(store, {"known", "lost"}, {1, 2});
+  const CheckAnswer answer = ask(store, {"known", "lost"}, {1, 2});
   CHECK(answer.status[0].state == UserState::known);
   CHECK(answer.status[1].state == UserState::missing);
   CHECK(answer.seen == std::vector<std::uint8_t>{1, 0});
@@ -172,7 +174,7 @@ TEST_CASE("A lost filter is made anew from the history, at our size and in one s
   Store store(server->socket_url(), {.capacity = 2'000, .expansion = 0});
   store.set_item_replay(item_replay_of(history));
   REQUIRE(add(store, "alice", {1}));
-  const Answer answer = ask(store, {"alice"}, past);
+  const CheckAnswer answer = ask(store, {"alice"}, past);
   CHECK(answer.status[0].state == UserState::known);
   CHECK(count_seen(answer) == past.size());
   // Not the module's default of 100, and not the 2,000 that could not hold what is known.
@@ -183,6 +185,21 @@ TEST_CASE("A lost filter is made anew from the history, at our size and in one s
   REQUIRE(add(store, "alice", {5'001}));
   CHECK(count_seen(ask(store, {"alice"}, past)) == past.size());
   CHECK(store.counters().rebuilds == 2);
+}
+
+TEST_CASE("The facade rebuilds a lost RedisBloom filter from its history", "[redis][bloom][002-12]") {
+  SEENBY_NEED_MODULE(server);
+  MemoryHistory<std::string, std::uint64_t> history;
+  SeenFilter filter(Store(server->socket_url(), creator_marketplace()), history);
+  REQUIRE(filter.record_all("alice", numbers(0, 30)));
+  server->call({"DEL", "seen:alice"});
+  const CandidatePool pool(numbers(0, 40));
+  const std::vector<std::string> viewer{"alice"};
+  CHECK(filter.select_unseen(pool, viewer).unknown_users().size() == 1);
+  REQUIRE(filter.record("alice", std::uint64_t{30}));
+  const auto page = filter.select_unseen(pool, viewer);
+  CHECK(page.unknown_users().empty());
+  CHECK(page.size() == 9);
 }
 
 TEST_CASE("A fixed time to live starts with the filter, a refreshed one with every write", "[redis][bloom][002-17]") {
@@ -231,7 +248,7 @@ TEST_CASE("A key of another type is a wrong_type error that names it", "[redis][
   Store store(server->socket_url());
   server->call({"SET", "seen:odd", "text"});
   REQUIRE(add(store, "even", {1}));
-  const Answer answer = ask(store, {"odd", "even"}, {1});
+  const CheckAnswer answer = ask(store, {"odd", "even"}, {1});
   REQUIRE(answer.status[0].state == UserState::unreachable);
   CHECK(answer.status[0].error->code == ErrorCode::wrong_type);
   CHECK(answer.status[0].error->message.find("seen:odd") != std::string::npos);
@@ -280,7 +297,7 @@ TEST_CASE("A server without the module is known at the start, refused at once, a
     const auto outcome = add(store, "u", {1, 2});
     REQUIRE(!outcome);
     CHECK(outcome.error().code == ErrorCode::unavailable);
-    const Answer answer = ask(store, {"u"}, {1});
+    const CheckAnswer answer = ask(store, {"u"}, {1});
     REQUIRE(answer.status[0].state == UserState::unreachable);
     CHECK(answer.status[0].error->code == ErrorCode::unavailable);
     CHECK(answer.seen[0] == 0);

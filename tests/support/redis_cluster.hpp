@@ -51,9 +51,10 @@ class RedisCluster {
     return list;
   }
   /// The node that serves a slot at first.
-  [[nodiscard]] RedisServer& first_master_of(std::uint16_t slot) {
-    return *nodes_[std::min<std::size_t>(slot / slots_each, masters - 1)];
+  [[nodiscard]] std::size_t first_master_index(std::uint16_t slot) const {
+    return std::min<std::size_t>(slot / slots_each, masters - 1);
   }
+  [[nodiscard]] RedisServer& first_master_of(std::uint16_t slot) { return *nodes_[first_master_index(slot)]; }
   [[nodiscard]] std::string id_of(const RedisServer& server) const { return server.call_string({"CLUSTER", "MYID"}); }
 
   /// Waits until CLUSTER SLOTS names the replicas: a node does so once it has heard of their offsets, which takes

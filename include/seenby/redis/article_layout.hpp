@@ -18,7 +18,7 @@
 #include "seenby/hash.hpp"
 #include "seenby/redis/article_protocol.hpp"
 #include "seenby/redis/executor.hpp"
-#include "seenby/redis/item_replay.hpp"
+#include "seenby/item_replay.hpp"
 #include "seenby/redis/pool.hpp"
 #include "seenby/result.hpp"
 

@@ -16,7 +16,7 @@
 #include "seenby/redis/bloom_options.hpp"
 #include "seenby/redis/bloom_protocol.hpp"
 #include "seenby/redis/executor.hpp"
-#include "seenby/redis/item_replay.hpp"
+#include "seenby/item_replay.hpp"
 #include "seenby/redis/pool.hpp"
 #include "seenby/result.hpp"
 #include "seenby/sizing.hpp"

@@ -9,7 +9,7 @@
 #include "seenby/history.hpp"
 #include "seenby/result.hpp"
 
-namespace seenby::redis {
+namespace seenby {
 
 /// Reads a user's whole history as items. May do I/O; may be called from any thread.
 template <class User, class Item>
@@ -28,4 +28,10 @@ template <HistoryLike History>
   };
 }
 
-}  // namespace seenby::redis
+/// A store that is rebuilt from items: it sends them to a server, or places them by a hash of its own.
+template <class Store, class History>
+concept ItemReplayableStore = requires(Store& store, History& history) {
+  store.set_item_replay(item_replay_of(history));
+};
+
+}  // namespace seenby
