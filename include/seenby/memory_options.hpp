@@ -14,6 +14,9 @@ struct MemoryOptions {
   /// any filter without a history. Four take the 32 bytes of a filter's smallest size; eight would take 64, which no
   /// filter of so few items needs.
   std::uint32_t exact_items = 4;
+  /// Keeps every digest beside the filters, for 8 to 10 bytes an item: full filters are then re-inserted at once, with
+  /// no history to read and no chain. For stores that grow item by item and have no history.
+  bool keep_digests = false;
   /// Memory for users and their index, at most; a record that would need more is refused. 0: the machine's memory.
   std::uint64_t max_bytes = 0;
 };

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -106,6 +107,19 @@ TEST_CASE("a snapshot restores every kind of record, into any number of shards")
     CHECK(other.counters().over_budget == 0);
     CHECK(answers(other, 4, 800)[3 * 801 + 799] == 1);
   }
+  for (const bool kept_before : {false, true}) {
+    Store keeping{{.wrong_hide_rate = 0.01}, {.keep_digests = kept_before}};
+    fill(keeping);
+    REQUIRE(keeping.snapshot(folder / "kept"));
+    for (const bool kept_after : {false, true}) {
+      Store other{{.wrong_hide_rate = 0.01}, {.shards = 2, .keep_digests = kept_after}};
+      REQUIRE(other.restore(folder / "kept"));
+      record(other, 3, 300, 2'000);
+      CHECK(answers(other, 4, 2'300)[3 * 2'301 + 5] == 1);
+      CHECK(answers(other, 4, 2'300)[3 * 2'301 + 2'299] == 1);
+      if (kept_before == kept_after) CHECK(other.counters().over_budget == 0);
+    }
+  }
   Store stricter{{.wrong_hide_rate = 0.001}};
   REQUIRE(stricter.restore(folder / "s"));
   CHECK(stricter.counters().over_budget > 0);
@@ -197,6 +211,38 @@ TEST_CASE("a truncated, flipped, foreign or future snapshot is refused and leave
 
   CHECK(answers(store, 7, 500) == before);
   CHECK(store.memory_bytes() == memory);
+}
+
+TEST_CASE("records that contradict themselves under right checksums are refused or harmless") {
+  const Folder folder;
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  Store store{{.wrong_hide_rate = 0.01}, {.shards = 1, .keep_digests = true}};
+  fill(store);
+  REQUIRE(store.snapshot(folder / "s"));
+  const Bytes good = read_file(folder / "s");
+  const auto checksum = [](Bytes& bytes, std::size_t from, std::size_t to) {
+    const std::uint64_t sum = seenby::detail::xxh3_bytes(bytes.data() + from, to - from, 0);
+    std::memcpy(bytes.data() + to, &sum, sizeof sum);
+  };
+  for (int round = 0; round < 600; ++round) {
+    Bytes bad = good;
+    for (int flips = 1 + static_cast<int>(random() % 4); flips > 0; --flips) {
+      // Sections' heads, records, trailer: anything but the checksums, which are then set right.
+      bad[64 + random() % (bad.size() - 64)] ^= static_cast<char>(1U << (random() % 8));
+    }
+    checksum(bad, 64, 88);
+    checksum(bad, 96, bad.size() - 32 - 8);
+    checksum(bad, bad.size() - 32, bad.size() - 8);
+    write_file(folder / "bad", bad);
+    Store other{{.wrong_hide_rate = 0.01}, {.shards = 1, .keep_digests = true}};
+    if (!other.restore(folder / "bad")) continue;
+    (void)answers(other, 7, 50);
+    for (std::uint64_t user = 0; user < 6; ++user) record(other, user, 5'000, 40);
+    REQUIRE(other.merge_users(2, 3));
+    REQUIRE(other.forget(3).has_value());
+  }
 }
 
 TEST_CASE("a snapshot that cannot be written says so and leaves the old one") {

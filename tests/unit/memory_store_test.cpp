@@ -283,3 +283,23 @@ TEST_CASE("policies and options outside their ranges are refused with what was e
   CHECK_THROWS_AS(Store({}, {.shards = 0}), std::invalid_argument);
   CHECK_THROWS_AS(Store({}, {.exact_items = 65}), std::invalid_argument);
 }
+
+TEST_CASE("kept digests let filters grow without a history and without a chain") {
+  Store store{{.wrong_hide_rate = 0.01}, {.shards = 1, .keep_digests = true}};
+  const std::uint64_t recorded = 20'000;
+  for (std::uint64_t i = 0; i < recorded; i += 5) REQUIRE(store.record_digests(1, digests_of(i, 5)));
+  REQUIRE(store.record_digests(1, digests_of(0, 3'000)));  // again: kept once
+  CHECK(count_seen(store, 1, digests_of(0, recorded)) == recorded);
+  CHECK(store.counters().growths >= 9);
+  CHECK(store.counters().over_budget == 0);
+  CHECK(store.user_bytes(1) <= recorded * (8 * 5 / 4 + 3) + 200);
+  constexpr std::size_t trials = 200'000;
+  CHECK(static_cast<double>(count_seen(store, 1, digests_of(1U << 30, trials))) <= binomial_bound(trials, 0.01));
+
+  REQUIRE(store.record_digests(2, digests_of(recorded, 700)));
+  REQUIRE(store.merge_users(2, 1));
+  CHECK(count_seen(store, 1, digests_of(0, recorded + 700)) == recorded + 700);
+  CHECK(store.counters().over_budget == 0);
+  REQUIRE(store.forget(1).value());
+  CHECK(store.user_bytes(1) == 0);
+}

@@ -64,6 +64,7 @@ class MemoryCore {
     fresh->context.slices = slices.windowed() ? policy.slices : 0;
     fresh->context.initial_items = policy.initial_items;
     fresh->context.growth_factor = policy.growth_factor;
+    fresh->context.keep_digests = options.keep_digests;
     return fresh;
   }
   void replace_state(std::unique_ptr<State> fresh) {

@@ -235,7 +235,7 @@ class MemoryReader {
     }
     if (!shard.sequence.unchanged_since(sequence)) return false;
     for (const Part& part : parts) {
-      if (!state.context.is_live(part.slice, newest)) continue;
+      if (part.kind == RecordKind::kept || !state.context.is_live(part.slice, newest)) continue;
       const bool is_exact = part.kind == RecordKind::exact;
       live.add({space.at(part.block), is_exact ? part.items : part.size, part.slice, is_exact});
     }

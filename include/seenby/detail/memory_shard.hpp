@@ -107,7 +107,7 @@ class Shard {
     Edit edit(*this, word, Handle{word == nullptr ? 0 : load_word(word)});
     edit.drop_dead(newest);
     for (const Part& part : theirs) {
-      if (context_->is_live(part.slice, newest)) edit.adopt(part, from_shard.arena_.at(part.block));
+      if (context_->is_live(part.slice, newest)) edit.adopt(part, theirs);
     }
     edit.commit(key);
     return true;

@@ -68,15 +68,15 @@ void put_record(ByteWriter& out, const std::array<std::uint64_t, Words>& key, co
   out.put(live);
   for (const Part& part : parts) {
     if (!context.is_live(part.slice, newest)) continue;
-    const bool is_exact = part.kind == RecordKind::exact;
-    out.put(is_exact ? part.items : part.size);
+    const bool is_filter = part.kind == RecordKind::filter;
+    out.put(is_filter ? part.size : part.items);
     out.put(part.items);
     out.put(part.capacity);
     out.put(part.slice);
     out.put(static_cast<std::uint32_t>(part.kind) | (std::uint32_t{part.link} << 8));
     out.put(std::uint32_t{0});
     out.put(std::bit_cast<std::uint64_t>(part.fpr));
-    out.put_words(space.at(part.block), is_exact ? part.items : std::size_t{part.size} * granule_words);
+    out.put_words(space.at(part.block), is_filter ? std::size_t{part.size} * granule_words : part.items);
   }
 }
 
@@ -93,8 +93,8 @@ inline bool take_part(ByteReader& in, Part& part, std::span<const std::byte>& by
   part.link = static_cast<std::uint8_t>(tags >> 8);
   part.block = 0;
   if (in.overrun() || reserved != 0 || tags >> 16 != 0 || size == 0) return false;
-  if (part.kind == RecordKind::exact) {
-    if (size > max_exact_items || part.items != size || part.fpr != 0) return false;
+  if (part.kind == RecordKind::exact || part.kind == RecordKind::kept) {
+    if ((part.kind == RecordKind::exact && size > max_exact_items) || part.items != size || part.fpr != 0) return false;
     part.size = (size + granule_words - 1) / granule_words;
     bytes = in.take_bytes(std::uint64_t{size} * sizeof(std::uint64_t));
   } else if (part.kind == RecordKind::filter) {

@@ -33,10 +33,12 @@ struct ShardContext {
   std::uint32_t slices = 0;  ///< live slices before the newest; 0 without a window
   std::uint64_t initial_items = 0;
   double growth_factor = 2;
+  bool keep_digests = false;
 
   [[nodiscard]] bool windowed() const noexcept { return slices != 0; }
   [[nodiscard]] const CapacityTable& table() const noexcept {
-    return has_history.load(std::memory_order_relaxed) ? rates.whole_rate : rates.first_link;
+    const bool reinserts = keep_digests || has_history.load(std::memory_order_relaxed);
+    return reinserts ? rates.whole_rate : rates.first_link;
   }
   /// Whether a slice can still be asked for when `newest` is the newest.
   [[nodiscard]] bool is_live(std::uint32_t slice, std::uint32_t newest) const noexcept {

@@ -14,7 +14,9 @@ template <std::size_t Words>
 class Shard<Words>::Edit {
  public:
   Edit(Shard& shard, std::uint64_t* word, Handle handle) : shard_(shard), word_(word), handle_(handle) {
-    shard_.decode(handle, parts_);
+    PartList all;
+    shard_.decode(handle, all);
+    for (const Part& part : all) (part.kind == RecordKind::kept ? kept_ : parts_).push_back(part);
   }
 
   /// Lets go of the slices that left the window.
@@ -25,12 +27,14 @@ class Shard<Words>::Edit {
       if (!dropped || parts_[0].slice != last_dropped) ++shard_.counters.slices_dropped;
       dropped = true;
       last_dropped = parts_[0].slice;
-      remove(0);
+      remove(parts_, 0);
     }
+    while (!kept_.empty() && !context().is_live(kept_[0].slice, newest)) remove(kept_, 0);
   }
 
   InsertOutcome insert(std::span<const Digest> digests, std::uint32_t slice) {
     const auto [first, last] = group(slice);
+    if (context().keep_digests && last > first) keep_missing(digests, first, last);
     if (last - first == 1 && parts_[first].kind == RecordKind::filter &&
         parts_[first].items + digests.size() <= parts_[first].capacity) {
       return {.newly_added = fill(parts_[first], digests)};
@@ -69,19 +73,25 @@ class Shard<Words>::Edit {
         std::max(static_cast<double>(capacity) * growth, static_cast<double>(digests.size()) * (1 + (growth - 1) / 2));
     Part whole = new_filter(static_cast<std::uint64_t>(wanted), slice, 0);
     fill(whole, digests);
-    for (; last > first; --last) remove(last - 1);
+    for (; last > first; --last) remove(parts_, last - 1);
     parts_.insert_by_slice(whole);
     return true;
   }
 
-  /// Takes over a part of another user: into the digests or bits that are there if it fits, else beside them.
-  void adopt(const Part& part, const std::uint64_t* words) {
-    if (part.kind == RecordKind::exact) {
-      std::vector<Digest> digests(part.items);
-      for (std::uint32_t i = 0; i < part.items; ++i) digests[i].value = load_word(words + i);
-      insert(digests, part.slice);
+  /// Takes over a part of another user, one of `theirs`: into the digests or bits that are there if it fits, else
+  /// beside them. Filters whose digests were kept need not be taken over: the digests are.
+  void adopt(const Part& part, const PartList& theirs) {
+    if (part.kind != RecordKind::filter) {
+      insert(digests_of(part), part.slice);
       return;
     }
+    for (const Part& kept : theirs) {
+      if (kept.kind != RecordKind::kept || kept.slice != part.slice) continue;
+      auto digests = digests_of(kept);
+      std::sort(digests.begin(), digests.end());
+      if (explains(digests, part)) return;
+    }
+    const std::uint64_t* const words = words_of(part);  // all shards share one address space
     const auto [first, last] = group(part.slice);
     for (std::uint32_t i = first; i < last; ++i) {
       Part& own = parts_[i];
@@ -94,7 +104,7 @@ class Shard<Words>::Edit {
       own.items = static_cast<std::uint32_t>(together);
       return;
     }
-    if (parts_.full()) throw std::bad_alloc();
+    require_room();
     Part copy = part;
     copy.block = shard_.arena_.allocate(part.size);
     copy_words(shard_.arena_.at(copy.block), words, std::size_t{part.size} * granule_words);
@@ -106,9 +116,10 @@ class Shard<Words>::Edit {
 
   /// Adds a part as a snapshot has it.
   void restore(Part part, std::span<const std::byte> bytes) {
+    if (part.kind == RecordKind::kept && !context().keep_digests) return;
     part.block = shard_.arena_.allocate(part.size);
     std::memcpy(words_of(part), bytes.data(), bytes.size());
-    parts_.push_back(part);
+    (part.kind == RecordKind::kept ? kept_ : parts_).push_back(part);
     structure_changed_ = true;
     if (is_over_budget(part.slice)) ++shard_.counters.over_budget;
   }
@@ -140,10 +151,64 @@ class Shard<Words>::Edit {
     while (last < parts_.size() && parts_[last].slice == slice) ++last;
     return {first, last};
   }
-  void remove(std::uint32_t i) {
-    retired_.emplace_back(parts_[i].block, parts_[i].size);
-    parts_.erase(i);
+  void remove(PartList& list, std::uint32_t i) {
+    retired_.emplace_back(list[i].block, list[i].size);
+    list.erase(i);
     structure_changed_ = true;
+  }
+  /// Room for two more parts: a filter and the digests kept beside it.
+  void require_room() const {
+    if (parts_.size() + kept_.size() + 2 > max_parts) throw std::bad_alloc();
+  }
+  [[nodiscard]] std::vector<Digest> digests_of(const Part& part) const {
+    std::vector<Digest> digests(part.items);
+    for (std::uint32_t i = 0; i < part.items; ++i) digests[i].value = load_word(words_of(part) + i);
+    return digests;
+  }
+
+  // Kept digests.
+
+  [[nodiscard]] Part* kept_of(std::uint32_t slice) noexcept {
+    return std::find_if(kept_.begin(), kept_.end(), [&](const Part& part) { return part.slice == slice; });
+  }
+  /// Keeps what of a batch is not kept yet. Items that the filters do not know cannot be. Those they do know are looked
+  /// up: one they are wrong about was never inserted, and the filter that succeeds them must hold it all the same.
+  void keep_missing(std::span<const Digest> digests, std::uint32_t first, std::uint32_t last) {
+    if (parts_[last - 1].kind != RecordKind::filter) return;
+    const Part* const kept = kept_of(parts_[first].slice);
+    std::vector<Digest> missing;
+    for (const Digest digest : digests) {
+      if (contains(first, last, digest) && kept != kept_.end() &&
+          digests_contain(words_of(*kept), kept->items, digest)) {
+        continue;
+      }
+      missing.push_back(digest);
+    }
+    keep(missing, parts_[first].slice);
+  }
+  void keep(std::span<const Digest> digests, std::uint32_t slice) {
+    if (!context().keep_digests || digests.empty()) return;
+    if (kept_of(slice) == kept_.end()) {
+      kept_.insert_by_slice({.block = 0,
+                             .size = 0,
+                             .items = 0,
+                             .capacity = 0,
+                             .slice = slice,
+                             .kind = RecordKind::kept,
+                             .link = 0,
+                             .fpr = 0});
+      structure_changed_ = true;
+    }
+    append(*kept_of(slice), digests);
+  }
+  /// One larger filter of all that was kept instead of a full one; false when the filters know more than that.
+  bool regrow(std::uint32_t slice) {
+    const Part* const kept = kept_of(slice);
+    if (kept == kept_.end()) return false;
+    auto digests = digests_of(*kept);
+    std::sort(digests.begin(), digests.end());
+    digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
+    return replace_chain(digests, slice);
   }
 
   [[nodiscard]] bool contains(std::uint32_t first, std::uint32_t last, Digest digest) const noexcept {
@@ -183,7 +248,7 @@ class Shard<Words>::Edit {
 
   /// A slice's first part.
   void start(std::span<const Digest> digests, std::uint32_t slice, InsertOutcome& outcome) {
-    if (parts_.full()) throw std::bad_alloc();
+    require_room();
     const std::uint64_t usual = usual_volume(slice);
     const std::uint64_t wanted = std::max<std::uint64_t>(digests.size(), usual);
     if (wanted <= context().exact_items) {
@@ -200,6 +265,7 @@ class Shard<Words>::Edit {
       outcome.newly_added = digests.size();
       return;
     }
+    keep(digests, slice);
     Part part = new_filter(usual == 0 ? std::max(wanted, context().initial_items) : wanted, slice, 0);
     outcome.newly_added = fill(part, digests);
     parts_.insert_by_slice(part);
@@ -209,9 +275,9 @@ class Shard<Words>::Edit {
     Part& part = parts_[at];
     outcome.newly_added = digests.size();
     if (part.items + digests.size() <= context().exact_items) return append(part, digests);
-    std::vector<Digest> all(part.items);
-    for (std::uint32_t i = 0; i < part.items; ++i) all[i].value = load_word(words_of(part) + i);
+    std::vector<Digest> all = digests_of(part);
     all.insert(all.end(), digests.begin(), digests.end());
+    keep(all, part.slice);
     const auto grown = static_cast<std::uint64_t>(std::ceil(context().exact_items * context().growth_factor));
     // A chain goes on where an exact part was adopted into it; otherwise the digests become the first filter.
     Part filter =
@@ -225,8 +291,9 @@ class Shard<Words>::Edit {
   /// Puts digests behind those of an exact part, in a larger block where needed.
   void append(Part& part, std::span<const Digest> digests) {
     const auto total = part.items + static_cast<std::uint32_t>(digests.size());
-    const std::uint32_t granules = (total + granule_words - 1) / granule_words;
+    std::uint32_t granules = (total + granule_words - 1) / granule_words;
     if (granules > part.size) {
+      if (part.kind == RecordKind::kept) granules += part.size / 4;
       const std::uint32_t block = shard_.arena_.allocate(granules);
       if (part.size > 0) {
         copy_words(shard_.arena_.at(block), words_of(part), part.items);
@@ -250,7 +317,12 @@ class Shard<Words>::Edit {
     outcome.newly_added = fill(open, fitting);
     digests = digests.subspan(fitting.size());
     if (digests.empty()) return;
-    if (parts_.full()) throw std::bad_alloc();
+    if (context().keep_digests && regrow(slice)) {
+      outcome.newly_added += digests.size();
+      outcome.grew = true;
+      return;
+    }
+    require_room();
     const auto [first, end] = group(slice);
     std::uint64_t held = 0;
     for (std::uint32_t i = first; i < end; ++i) held += parts_[i].items;
@@ -316,7 +388,7 @@ class Shard<Words>::Edit {
   }
 
   [[nodiscard]] bool is_simple() const noexcept {
-    if (context().windowed() || parts_.size() != 1 || parts_[0].link != 0) return false;
+    if (context().windowed() || !kept_.empty() || parts_.size() != 1 || parts_[0].link != 0) return false;
     const Part& part = parts_[0];
     if (part.kind == RecordKind::exact) return true;
     // The handle has no room for a capacity: it must be the one that decode() looks up.
@@ -332,15 +404,17 @@ class Shard<Words>::Edit {
       retire_list();
       return Handle::of(parts_[0].kind, parts_[0].block, parts_[0].size, parts_[0].items);
     }
+    PartList all = parts_;
+    for (const Part& part : kept_) all.insert_by_slice(part);
     if (handle_.kind() == RecordKind::extended && !structure_changed_) {
       if (counts_changed_) {
-        for (std::uint32_t i = 0; i < parts_.size(); ++i) {
-          parts_[i].store_counts(shard_.arena_.at(handle_.block()) + std::size_t{i} * granule_words);
+        for (std::uint32_t i = 0; i < all.size(); ++i) {
+          all[i].store_counts(shard_.arena_.at(handle_.block()) + std::size_t{i} * granule_words);
         }
       }
       return handle_;
     }
-    const Handle next = store_list(parts_, shard_.arena_);
+    const Handle next = store_list(all, shard_.arena_);
     retire_list();
     return next;
   }
@@ -352,6 +426,7 @@ class Shard<Words>::Edit {
   std::uint64_t* word_;
   Handle handle_;
   PartList parts_;
+  PartList kept_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> retired_;
   bool structure_changed_ = false;
   bool counts_changed_ = false;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // What a memory store keeps for one user: an 8-byte handle, and the parts it stands for.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -17,6 +18,7 @@ enum class RecordKind : std::uint8_t {
   exact = 2,     ///< a few digests, in the order they came
   filter = 3,    ///< one split-block filter
   extended = 4,  ///< a list of parts: chains, windows, and filters too large for the handle's fields
+  kept = 5,      ///< (parts only) the digests behind a slice's filters, for their growth; no reader asks them
 };
 
 /// A user's handle: kind (bits 0 to 2), items (3 to 18), size (19 to 30), first granule (32 to 63). The size counts
@@ -47,7 +49,7 @@ struct Part {
   std::uint32_t items;     ///< distinct items recorded in it
   std::uint32_t capacity;  ///< items it holds within its rate
   std::uint32_t slice;     ///< number of the window's slice; 0 without a window
-  RecordKind kind;         ///< exact or filter
+  RecordKind kind;         ///< exact, filter or kept
   std::uint8_t link;       ///< position in its slice's chain
   double fpr;              ///< the rate it was sized for; 0 when exact
 
@@ -88,9 +90,10 @@ inline constexpr std::uint32_t max_parts = 254;
 class PartList {
  public:
   PartList() noexcept {}  // leaves the array as it is: 10 KB that most users need 40 bytes of
+  PartList(const PartList& other) noexcept : size_(other.size_) { std::copy(other.begin(), other.end(), begin()); }
+  PartList& operator=(const PartList&) = delete;
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  [[nodiscard]] bool full() const noexcept { return size_ == max_parts; }
   [[nodiscard]] Part& operator[](std::uint32_t i) noexcept { return parts_[i]; }
   [[nodiscard]] const Part& operator[](std::uint32_t i) const noexcept { return parts_[i]; }
   [[nodiscard]] Part& back() noexcept { return parts_[size_ - 1]; }
