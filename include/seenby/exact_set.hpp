@@ -17,10 +17,12 @@
 
 namespace seenby {
 
-/// An exact set, for explicit hides and other small sets that must not err: about 20 bytes an integer, where a Bloom
+/// An exact set, for explicit hides and other small sets that must not err: 20 to 32 bytes an integer, where a Bloom
 /// filter at 1% takes 1.2. For long strings an ExactSet<std::uint64_t> of digest values is smaller; two strings are
 /// then one only if their 64-bit digests collide. For small dense ids take DenseIdSet, for the last N or the last days
 /// RecentSet.
+///
+/// Item owns its bytes: std::string, not std::string_view.
 ///
 /// Thread safety: as a standard container: any number of readers, or one writer.
 template <HashableItem Item, Hasher Hash = Xxh3Hash>

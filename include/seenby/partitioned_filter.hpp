@@ -52,8 +52,8 @@ struct PartitionedOpenOptions {
 /// hash of its digest, so that its block and its bits within the partition stay independent of it.
 ///
 /// Thread safety: insert, insert_if_absent, may_contain and the queries may be called from any number of threads at
-/// once, without a lock; so may save(). An insert that has returned is seen by every query that starts after it.
-/// Construction, moves and destruction are the owner's alone.
+/// once, without a lock (a thread's first insert takes a number from a pool); so may save(). An insert that has
+/// returned is seen by every query that starts after it. Construction, moves and destruction are the owner's alone.
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class PartitionedFilter {
  public:
@@ -131,7 +131,7 @@ class PartitionedFilter {
     return hash_(item);
   }
 
-  /// One partition, for reading: its bits, its own estimates. The filter must outlive it.
+  /// One partition, for reading: its bits, its own estimates (for when nobody inserts). The filter must outlive it.
   [[nodiscard]] view_type partition(std::uint32_t index) const {
     if (index >= partitions_) {
       std::string message = "seenby: expected a partition below ";
@@ -169,13 +169,16 @@ class PartitionedFilter {
   /// The rate at which these very bits err. O(m).
   [[nodiscard]] double expected_fpr() const {
     double sum = 0;
-    for (std::uint32_t i = 0; i < partitions_; ++i) sum += partition(i).expected_fpr();
-    return sum / partitions_;
+    for (std::size_t at = 0; at < bits_bytes(); at += detail::block_bytes) {
+      sum += detail::block_rate_atomically(bits() + at);
+    }
+    return sum / (static_cast<double>(blocks_) * partitions_);
   }
 
   // Files
 
-  /// Saves to a file, which takes the place of one that is there in one step; readers of the old one keep it. Holds
+  /// Saves to a file, which takes the place of one that is there in one step; whoever has the old one open, this filter
+  /// too, keeps it. Holds
   /// every item whose insert had returned when the call began. Errors: io.
   Result<void> save(const std::filesystem::path& path) const {
     auto file = detail::ReplacementFile::create(path, map_.size());

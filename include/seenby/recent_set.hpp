@@ -28,8 +28,8 @@ struct RecentSetOptions {
 };
 
 /// What was seen last, exactly: an item seen again moves to the front, what exceeds max_items or the window leaves from
-/// the back. About 36 bytes an integer. Time never runs backwards: when the clock jumps back, nothing is lost, and what
-/// has expired stays expired.
+/// the back. 36 to 48 bytes an integer. Time never runs backwards: when the clock jumps back, nothing is lost, and what
+/// has expired stays expired. Item owns its bytes: std::string, not std::string_view.
 ///
 /// Thread safety: as a standard container: any number of readers, or one writer. The clock is called by readers too.
 template <HashableItem Item, Hasher Hash = Xxh3Hash>

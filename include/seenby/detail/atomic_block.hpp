@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -66,6 +67,16 @@ inline bool insert_atomically(std::byte* block, Digest digest) noexcept {
     fresh = fresh || (rest_full && (before & mask[i]) != mask[i]);
   }
   return fresh;
+}
+
+/// The rate at which a block errs while other threads may be adding to it: the product of its eight words' fills.
+inline double block_rate_atomically(std::byte* block) noexcept {
+  double rate = 1;
+  for (std::size_t i = 0; i < wide_words; ++i) {
+    const std::uint64_t word = wide_word(block, i).load(std::memory_order_relaxed);
+    rate *= std::popcount(static_cast<std::uint32_t>(word)) / 32.0 * (std::popcount(word >> 32) / 32.0);
+  }
+  return rate;
 }
 
 /// Copies bits that other threads may be adding to; `bytes` is a multiple of 8.
