@@ -244,6 +244,11 @@ class Shard {
     for (const Digest digest : digests) found->noted.push_back({digest, slice});
   }
 
+  [[nodiscard]] PartList decoded(Handle handle) const noexcept {
+    PartList parts;
+    decode(handle, parts);
+    return parts;
+  }
   void decode(Handle handle, PartList& parts) const noexcept {
     parts.clear();
     if (handle.kind() == RecordKind::extended) {
