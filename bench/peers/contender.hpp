@@ -78,7 +78,7 @@ class BareKernel {
   std::vector<std::byte> blocks_;
   std::vector<const Digest*> pages_;
   std::vector<std::uint8_t> seen_;
-  std::vector<std::uint32_t> unseen_;
+  std::vector<std::uint64_t> unseen_;
 };
 
 }  // namespace peers

@@ -134,7 +134,7 @@ std::size_t BareKernel::select(std::span<const Request> requests) {
     seenby::detail::check_pair({blocks_.data() + first.offset, first.block_count},
                                {blocks_.data() + second.offset, second.block_count}, pages_[request.page], page_size,
                                seen_.data());
-    total += seenby::detail::compact_unseen(seen_.data(), page_size, unseen_.data());
+    total += seenby::detail::compact_at_most(seen_.data(), page_size, 0, 0, unseen_.data());
   }
   return total;
 }

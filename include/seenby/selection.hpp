@@ -172,7 +172,6 @@ class Selection {
   // Scratch, kept between requests.
   std::vector<std::uint8_t> seen_by_;
   std::vector<UserStatus> status_;
-  std::vector<std::uint32_t> unseen_;
 };
 
 }  // namespace seenby

@@ -100,7 +100,8 @@ TEST_CASE("every kernel checks as the scalar kernel does, for every batch size",
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const auto digests = random_digests(largest_batch, random);
-  for (const auto& [blocks_a, blocks_b] : {std::pair{1U, 2U}, {3U, 1U}, {8U, 5U}, {16U, 13U}, {16U, 17U}, {37U, 1000U}}) {
+  for (const auto& [blocks_a, blocks_b] :
+       {std::pair{1U, 2U}, {3U, 1U}, {8U, 5U}, {16U, 13U}, {16U, 17U}, {37U, 1000U}}) {
     Filter a(blocks_a, 0, random);
     Filter b(blocks_b, 0, random);
     for (const Kernel* kernel : other_kernels()) {
@@ -242,7 +243,7 @@ TEST_CASE("every kernel finds candidates in a run of exact digests", "[kernels]"
   }
 }
 
-TEST_CASE("every kernel compacts the same indices, in order", "[kernels]") {
+TEST_CASE("every kernel compacts the same words, in order", "[kernels]") {
   const std::uint32_t seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -250,17 +251,19 @@ TEST_CASE("every kernel compacts the same indices, in order", "[kernels]") {
     if (!kernel.runs_here()) continue;
     for (std::size_t count = 0; count <= largest_batch; ++count) {
       for (const std::uint8_t most : {std::uint8_t{0}, std::uint8_t{1}, std::uint8_t{200}}) {
+        const std::uint64_t first = random() >> 1;
         std::vector<std::uint8_t> seen(count);
         for (auto& answer : seen) answer = static_cast<std::uint8_t>(random() % 4 == 0 ? random() % 256 : random() % 2);
-        std::vector<std::uint32_t> expected;
-        for (std::uint32_t i = 0; i < count; ++i) {
-          if (seen[i] <= most) expected.push_back(i);
+        std::vector<std::uint64_t> expected;
+        for (std::uint64_t i = 0; i < count; ++i) {
+          if (seen[i] <= most) expected.push_back(first + i);
         }
-        std::vector<std::uint32_t> out(count + 16, 0xFFFFFFFFU);
+        // Nothing behind `count` words is touched, whatever is written between the last kept one and there.
+        std::vector<std::uint64_t> out(count + 16, canary);
         CAPTURE(kernel.name, count, int{most});
-        REQUIRE(kernel.compact_at_most(seen.data(), count, most, out.data()) == expected.size());
+        REQUIRE(kernel.compact_at_most(seen.data(), count, most, first, out.data()) == expected.size());
         REQUIRE(std::vector(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(expected.size())) == expected);
-        for (std::size_t i = count; i < out.size(); ++i) REQUIRE(out[i] == 0xFFFFFFFFU);
+        for (std::size_t i = count; i < out.size(); ++i) REQUIRE(out[i] == canary);
       }
     }
   }

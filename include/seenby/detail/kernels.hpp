@@ -24,7 +24,7 @@ struct Kernel {
   using CheckPair = void (*)(SplitBlockRef, SplitBlockRef, const Digest*, std::size_t, std::uint8_t*) noexcept;
   using Insert = std::size_t (*)(std::byte*, std::uint32_t, const Digest*, std::size_t) noexcept;
   using Match = void (*)(const std::uint64_t*, std::size_t, const Digest*, std::size_t, std::uint8_t*) noexcept;
-  using Compact = std::size_t (*)(const std::uint8_t*, std::size_t, std::uint8_t, std::uint32_t*) noexcept;
+  using Compact = std::size_t (*)(const std::uint8_t*, std::size_t, std::uint8_t, std::uint64_t, void*) noexcept;
 
   std::string_view name;
   bool (*runs_here)() noexcept;
@@ -142,14 +142,11 @@ inline void match_add(const std::uint64_t* run, std::size_t run_size, const Dige
                       std::uint8_t* seen) noexcept {
   kernel().match_add(run, run_size, digests, count, seen);
 }
-/// Writes the indices i with seen[i] <= most to `out`, in order, and returns how many. `out` has room for `count`.
-inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
-                                   std::uint32_t* out) noexcept {
-  return kernel().compact_at_most(seen, count, most, out);
-}
-/// Writes the indices of zeros.
-inline std::size_t compact_unseen(const std::uint8_t* seen, std::size_t count, std::uint32_t* out) noexcept {
-  return kernel().compact_at_most(seen, count, 0, out);
+/// Writes the 64-bit words first + i of every i with seen[i] <= most to `out`, in order, and returns how many. `out`
+/// has room for `count` of them, at any alignment; what a caller puts into the high half of `first` stays.
+inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most, std::uint64_t first,
+                                   void* out) noexcept {
+  return kernel().compact_at_most(seen, count, most, first, out);
 }
 
 /// Whether one digest may be contained. Inlines to the best that the translation unit is built for: 0.4 ns with AVX2,

@@ -152,27 +152,25 @@ struct CompactionTable {
 };
 inline constexpr CompactionTable compaction_table;
 
-/// Eight answers a step. A whole store ends within the indices already examined.
+/// Eight answers a step. A whole store ends within the words already examined.
 SEENBY_AVX2 inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
-                                               std::uint32_t* out) noexcept {
+                                               std::uint64_t first, void* out) noexcept {
   const __m128i limit = _mm_set1_epi8(static_cast<char>(most));
+  auto* const words = static_cast<std::byte*>(out);
   std::size_t kept = 0;
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8) {
     const __m128i answers = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(seen + i));
     const __m128i stay = _mm_cmpeq_epi8(_mm_min_epu8(answers, limit), answers);
     const auto keep = static_cast<unsigned>(_mm_movemask_epi8(stay)) & 0xFFU;
-    const auto* order = reinterpret_cast<const __m128i*>(compaction_table.order[keep].data());
-    const __m256i index = _mm256_add_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(order)),
-                                           _mm256_set1_epi32(static_cast<int>(static_cast<std::uint32_t>(i))));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + kept), index);
+    const __m128i order = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(compaction_table.order[keep].data()));
+    const __m256i base = _mm256_set1_epi64x(static_cast<long long>(first + i));
+    auto* const to = reinterpret_cast<__m256i*>(words + kept * 8);
+    _mm256_storeu_si256(to, _mm256_add_epi64(base, _mm256_cvtepu8_epi64(order)));
+    _mm256_storeu_si256(to + 1, _mm256_add_epi64(base, _mm256_cvtepu8_epi64(_mm_srli_si128(order, 4))));
     kept += static_cast<std::size_t>(__builtin_popcount(keep));
   }
-  for (; i < count; ++i) {
-    out[kept] = static_cast<std::uint32_t>(i);
-    kept += static_cast<std::size_t>(seen[i] <= most);
-  }
-  return kept;
+  return kept + scalar::compact_at_most(seen + i, count - i, most, first + i, words + kept * 8);
 }
 
 }  // namespace avx2

@@ -167,31 +167,25 @@ SEENBY_AVX512 inline void match_add(const std::uint64_t* run, std::size_t run_si
   }
 }
 
-/// Sixteen answers a step: the indices that stay are compressed in a register and stored whole, since a compressing
-/// store is microcoded on AMD's cores. A whole store ends within the indices already examined.
+/// Eight answers a step: the words that stay are compressed in a register and stored whole, since a compressing store
+/// is microcoded on AMD's cores. A whole store ends within the words already examined.
 SEENBY_AVX512 inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
-                                                 std::uint32_t* out) noexcept {
+                                                 std::uint64_t first, void* out) noexcept {
   const __m128i limit = _mm_set1_epi8(static_cast<char>(most));
-  const __m512i step = _mm512_set1_epi32(16);
-  __m512i index = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  std::size_t kept = 0;
+  const __m512i step = _mm512_set1_epi64(8);
+  __m512i word =
+      _mm512_add_epi64(_mm512_set1_epi64(static_cast<long long>(first)), _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+  auto* to = static_cast<std::byte*>(out);
   std::size_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    const __m128i answers = _mm_loadu_si128(reinterpret_cast<const __m128i*>(seen + i));
-    const __mmask16 keep = _mm_cmple_epu8_mask(answers, limit);
-    _mm512_storeu_si512(out + kept, _mm512_maskz_compress_epi32(keep, index));
-    kept += static_cast<std::size_t>(__builtin_popcount(keep));
-    index = _mm512_add_epi32(index, step);
+  for (; i + 8 <= count; i += 8) {
+    const __m128i answers = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(seen + i));
+    const auto stay = static_cast<__mmask8>(_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(answers, limit), answers)));
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(stay, word));
+    to += static_cast<unsigned>(__builtin_popcount(stay)) * sizeof(std::uint64_t);
+    word = _mm512_add_epi64(word, step);
   }
-  if (i < count) {
-    const auto present = static_cast<__mmask16>((1U << (count - i)) - 1U);
-    const __mmask16 keep = _mm_mask_cmple_epu8_mask(present, _mm_maskz_loadu_epi8(present, seen + i), limit);
-    const int left = __builtin_popcount(keep);
-    _mm512_mask_storeu_epi32(out + kept, static_cast<__mmask16>((1U << left) - 1U),
-                             _mm512_maskz_compress_epi32(keep, index));
-    kept += static_cast<std::size_t>(left);
-  }
-  return kept;
+  const auto kept = static_cast<std::size_t>(to - static_cast<std::byte*>(out)) / sizeof(std::uint64_t);
+  return kept + scalar::compact_at_most(seen + i, count - i, most, first + i, to);
 }
 
 SEENBY_AVX512_END

@@ -145,12 +145,14 @@ inline void match_add(const std::uint64_t* run, std::size_t run_size, const Dige
   }
 }
 
-/// Writes every index and advances only past those to keep, so that no branch depends on the answers.
-inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
-                                   std::uint32_t* out) noexcept {
+/// Writes every word and advances only past those to keep, so that no branch depends on the answers.
+inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most, std::uint64_t first,
+                                   void* out) noexcept {
+  auto* const words = static_cast<std::byte*>(out);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    out[kept] = static_cast<std::uint32_t>(i);
+    const std::uint64_t word = first + i;
+    std::memcpy(words + kept * sizeof word, &word, sizeof word);
     kept += static_cast<std::size_t>(seen[i] <= most);
   }
   return kept;

@@ -3,6 +3,7 @@
 // SelectionBuilder: turns a store's answers into a page, and relaxes it while it is thin.
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -15,10 +16,6 @@
 #include <variant>
 #include <vector>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 #include "seenby/candidate_pool.hpp"
 #include "seenby/detail/kernels.hpp"
 #include "seenby/filter_store.hpp"
@@ -27,22 +24,22 @@
 
 SEENBY_DETAIL_BEGIN
 
-/// picks[i] = {indices[i] + first, reason}. Four picks a step where SSE2 is there: field by field this loop cost a
-/// third of a whole request.
-inline void place_picks(const std::uint32_t* indices, std::size_t count, std::uint32_t first, PickReason reason,
-                        Pick* picks) noexcept {
-  std::size_t i = 0;
-#if defined(__SSE2__)
-  static_assert(sizeof(Pick) == 8 && std::is_trivially_copyable_v<Pick> && offsetof(Pick, reason) == 4);
-  const __m128i offset = _mm_set1_epi32(static_cast<int>(first));
-  const __m128i rest = _mm_set1_epi32(static_cast<int>(reason));
-  for (; i + 4 <= count; i += 4) {
-    const __m128i four = _mm_add_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(indices + i)), offset);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(picks + i), _mm_unpacklo_epi32(four, rest));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(picks + i + 2), _mm_unpackhi_epi32(four, rest));
+/// The picks of the candidates with seen_by[i] == 0, in order; returns how many. `picks` has room for all candidates.
+inline std::size_t place_unseen(std::span<const std::uint8_t> seen_by, std::uint32_t first, PickReason reason,
+                                Pick* picks) noexcept {
+  if constexpr (std::endian::native == std::endian::little) {
+    // A pick is its index and, above it, its reason: the words that a kernel writes. Placing picks field by field cost
+    // a third of a whole request.
+    static_assert(sizeof(Pick) == 8 && std::is_trivially_copyable_v<Pick> && offsetof(Pick, reason) == 4);
+    const std::uint64_t word = first | (static_cast<std::uint64_t>(reason) << 32);
+    return compact_at_most(seen_by.data(), seen_by.size(), 0, word, picks);
+  } else {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < seen_by.size(); ++i) {
+      if (seen_by[i] == 0) picks[count++] = {first + static_cast<std::uint32_t>(i), reason, 0, 0};
+    }
+    return count;
   }
-#endif
-  for (; i < count; ++i) picks[i] = {indices[i] + first, reason, 0, 0};
 }
 
 SEENBY_DETAIL_END
@@ -154,15 +151,12 @@ class SelectionBuilder {
 
   void take_unseen(std::span<const std::uint8_t> seen_by, std::size_t at) {
     const PickReason reason = page_.unknown_.empty() ? PickReason::unseen : PickReason::unknown_user;
-    if (page_.unseen_.size() < seen_by.size()) page_.unseen_.resize(seen_by.size());
-    const std::size_t found = detail::compact_unseen(seen_by.data(), seen_by.size(), page_.unseen_.data());
+    Pick* const picks = page_.room(seen_by.size());
+    const std::size_t found = detail::place_unseen(seen_by, static_cast<std::uint32_t>(at), reason, picks);
     page_.removed_ += seen_by.size() - found;
     const std::size_t count = std::min(wanted(), found);
-    Pick* const picks = page_.room(count);
-    if (pool_.duplicates() == 0) {
-      detail::place_picks(page_.unseen_.data(), count, static_cast<std::uint32_t>(at), reason, picks);
-    } else {
-      for (std::size_t i = 0; i < count; ++i) picks[i] = {pool_.index_of(at + page_.unseen_[i]), reason, 0, 0};
+    if (pool_.duplicates() != 0) {
+      for (std::size_t i = 0; i < count; ++i) picks[i].index = pool_.index_of(picks[i].index);
     }
     page_.count_ += count;
   }
