@@ -16,7 +16,7 @@ done
 cd "$(dirname "$0")/.."
 # shellcheck source=cmake/packages.sh
 source cmake/packages.sh
-need g++ cmake ninja-build libxxhash-dev libcli11-dev nlohmann-json3-dev
+need g++ cmake ninja-build libxxhash-dev libcli11-dev nlohmann-json3-dev libssl-dev
 
 step() { printf '\n== %s\n' "$*"; }
 
