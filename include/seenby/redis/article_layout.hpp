@@ -16,9 +16,9 @@
 #include "seenby/detail/wire_text.hpp"
 #include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
+#include "seenby/item_replay.hpp"
 #include "seenby/redis/article_protocol.hpp"
 #include "seenby/redis/executor.hpp"
-#include "seenby/item_replay.hpp"
 #include "seenby/redis/pool.hpp"
 #include "seenby/result.hpp"
 
