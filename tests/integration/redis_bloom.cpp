@@ -18,6 +18,7 @@
 #include "seenby/history.hpp"
 #include "seenby/redis/bloom_store.hpp"
 #include "seenby/seen_filter.hpp"
+#include "support/redis_cluster.hpp"
 #include "support/redis_server.hpp"
 
 using namespace seenby;
@@ -285,6 +286,25 @@ TEST_CASE("Concurrent adds to a filter that keeps getting lost lose nothing ackn
   REQUIRE(add(store, "hot", {0}));
   CHECK(count_seen(ask(store, {"hot"}, numbers(0, threads * each))) == threads * each);
   CHECK(store.bloom_counters().rebuilds > 1);
+}
+
+TEST_CASE("RedisBloom on a cluster: every node's users in one request", "[redis][bloom][cluster]") {
+  const char* module = std::getenv("SEENBY_REDISBLOOM_MODULE");
+  if (module == nullptr || *module == '\0') {
+    SKIP("SKIPPED: set SEENBY_REDISBLOOM_MODULE to the path of redisbloom.so (2.8)");
+  }
+  seenby::test::RedisCluster cluster("redis-server", false, {"--loadmodule", module});
+  Store store(cluster.url(), {.capacity = 100});
+  std::vector<std::string> users;
+  std::vector<UserItems<std::string, std::uint64_t>> flush;
+  const std::vector<std::uint64_t> items = numbers(1, 20);
+  for (int i = 0; i < 30; ++i) users.push_back("user" + std::to_string(i));
+  for (const std::string& user : users) flush.push_back({user, items});
+  for (const auto& outcome : store.record_many(flush)) CHECK(outcome.value().newly_added == items.size());
+  for (std::size_t i = 0; i < 3; ++i) CHECK(cluster.node(i).call_integer({"DBSIZE"}) > 2);
+  const CheckAnswer answer = ask(store, users, items);
+  for (const UserStatus& status : answer.status) CHECK(status.state == UserState::known);
+  CHECK(answer.seen == std::vector<std::uint8_t>(items.size(), 30));
 }
 
 TEST_CASE("A server without the module is known at the start, refused at once, and counted", "[redis][bloom]") {
