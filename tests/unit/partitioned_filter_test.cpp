@@ -3,6 +3,7 @@
 
 #include "seenby/partitioned_filter.hpp"
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <catch2/catch_test_macros.hpp>
@@ -214,6 +215,48 @@ TEST_CASE("an item races with itself alone and one caller wins every round", "[p
   for (const auto& count : told) wrong += count == 1 ? 0U : 1U;
   CHECK(wrong == 0);
   CHECK(filter.items() == rounds);
+}
+
+TEST_CASE("items that crowd into one block never have two winners", "[partitioned][concurrent]") {
+  // A single block, ten items, every thread in an order of its own: their bits meet all the time.
+  constexpr int rounds = 500;
+  constexpr std::uint64_t items = 10;
+  constexpr unsigned threads = 3;
+  std::vector<Filter> filters;
+  for (int round = 0; round < rounds; ++round) {
+    filters.emplace_back(PartitionedFilterOptions{.expected_items = 1, .target_fpr = 0.5, .partitions = 1});
+  }
+  REQUIRE(filters[0].capacity_bits() == 256);
+  std::vector<std::atomic<int>> told(rounds * items);
+  std::barrier gate(threads);
+  {
+    std::vector<std::jthread> racers;
+    for (unsigned t = 0; t < threads; ++t) {
+      racers.emplace_back([&, t] {
+        for (std::size_t round = 0; round < rounds; ++round) {
+          if (round % 25 == 0) gate.arrive_and_wait();
+          for (std::uint64_t i = 0; i < items; ++i) {
+            const std::uint64_t item = (i * std::array{1U, 3U, 7U}[t] + t) % items;
+            if (filters[round].insert_if_absent(item + items * round)) ++told[round * items + item];
+          }
+        }
+      });
+    }
+  }
+  std::uint64_t twice = 0;
+  std::uint64_t lost = 0;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::uint64_t winners = 0;
+    for (std::uint64_t item = 0; item < items; ++item) {
+      const auto count = static_cast<std::uint64_t>(told[round * items + item].load());
+      winners += count;
+      twice += count > 1 ? 1U : 0U;
+      lost += filters[round].may_contain(item + items * round) ? 0U : 1U;
+    }
+    if (winners < 1 || winners != filters[round].items()) FAIL("round " << round << ": " << winners << " winners");
+  }
+  CHECK(twice == 0);
+  CHECK(lost == 0);
 }
 
 TEST_CASE("what another thread acknowledged is seen, while others insert and save", "[partitioned][concurrent]") {
