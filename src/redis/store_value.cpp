@@ -16,7 +16,8 @@
 namespace seenby::redis {
 namespace {
 
-constexpr unsigned char slice_list_magic = 0xB2;
+/// High half 0xD: a list of slices; low half: version 1. (0xB is a filter, 0xC a container.)
+constexpr unsigned char slice_list_magic = 0xD1;
 
 std::span<const std::byte> bytes_of(std::string_view text) noexcept { return std::as_bytes(std::span(text)); }
 
@@ -109,7 +110,7 @@ Result<SliceList> SliceList::decode(std::string_view value) {
     return Error{ErrorCode::truncated, message.append(std::to_string(value.size())).append(" bytes")};
   }
   if (static_cast<unsigned char>(value[0]) != slice_list_magic) {
-    std::string message = "seenby: expected a list of slices (first byte 178), got first byte ";
+    std::string message = "seenby: expected a list of slices (first byte 209), got first byte ";
     return Error{ErrorCode::bad_magic, message.append(std::to_string(static_cast<unsigned char>(value[0])))};
   }
   SliceList list;

@@ -57,7 +57,7 @@ void mark_building(std::string& frame) noexcept;
 /// A cryptographically unpredictable 64-bit number: no two filters share a generation.
 [[nodiscard]] std::uint64_t random_generation();
 
-/// The list of a windowed user's slices: 16 bytes of identity (0xB2, mark, 0, 0, slice seconds, generation), then
+/// The list of a windowed user's slices: 16 bytes of identity (0xD1, mark, 0, 0, slice seconds, generation), then
 /// slice numbers of 8 bytes.
 class SliceList {
  public:

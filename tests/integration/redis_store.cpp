@@ -174,7 +174,11 @@ TEST_CASE("A filter grows from a history at double the size and keeps its rate",
     const RedisServer server(program);
     TruthfulHistory history;
     RedisStore<> store(server.socket_url(), {.wrong_hide_rate = 0.01, .users_per_request = 1});
-    store.set_replay(history.replay());
+    std::uint64_t readings = 0;
+    store.set_replay([&, read = history.replay()](const std::uint64_t& user) {
+      ++readings;
+      return read(user);
+    });
     std::size_t largest = 0;
     for (std::uint64_t item = 0; item < 2'000; ++item) {
       history.append(1, {{item}});
@@ -186,6 +190,7 @@ TEST_CASE("A filter grows from a history at double the size and keeps its rate",
     CHECK(ask(store, {1}, sequence(0, 2'000)).seen() == 2'000);
     CHECK(ask(store, {1}, sequence(1'000'000, 20'000)).seen() <= binomial_bound(20'000, 0.01));
     CHECK(store.counters().growths >= 5);
+    CHECK(readings == store.counters().growths + 1);  // and one for the creation
     CHECK(store.counters().over_budget == 0);
     CHECK(store.counters().records == 2'000);
   }
