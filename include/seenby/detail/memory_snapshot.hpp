@@ -141,7 +141,7 @@ Result<std::uint32_t> read_snapshot(MemoryState<Words>& state, const SnapshotIde
   if (!file) return std::move(file).error();
   std::vector<std::byte> buffer;
   if (auto read = file->read(buffer, snapshot_header_bytes); !read) return std::move(read).error();
-  const auto newest = take_header(buffer, identity, path);
+  auto newest = take_header(buffer, identity, path);
   if (!newest) return newest;
   std::uint64_t users = 0;
   for (std::uint64_t sections = 0;; ++sections) {
