@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "seenby/redis/article_layout.hpp"
 #include "seenby/redis/cluster.hpp"
 #include "seenby/redis/store.hpp"
 #include "support/race.hpp"
@@ -262,4 +263,12 @@ TEST_CASE("Filters are read from replicas by choice, and written to masters", "[
   const auto answer = ask(store, users_up_to(20), sequence(0, 20));
   CHECK(answer.seen() == 20);
   CHECK(executor->counters().replica_reads >= before + 20);
+
+  // Single bits as well: a replica refuses BITFIELD and takes BITFIELD_RO.
+  ArticleStore<> article(executor);
+  for (const std::uint64_t user : users_up_to(20)) REQUIRE(record(article, user, {user}));
+  cluster.wait_for_replicas();
+  const std::uint64_t between = executor->counters().replica_reads;
+  CHECK(ask(article, users_up_to(20), sequence(0, 20)).seen() == 20);
+  CHECK(executor->counters().replica_reads >= between + 60);
 }
