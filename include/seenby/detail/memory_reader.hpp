@@ -55,27 +55,33 @@ class MemoryReader {
 
   /// First step: which shard, which slot; asks for the slot's line.
   void aim(std::span<const User> users, Targets& targets) const noexcept {
-    const State& state = *current_->load(std::memory_order_acquire);
-    targets.state = &state;
+    targets.state = current_->load(std::memory_order_acquire);
     targets.count = users.size() <= few ? users.size() : 0;
-    for (std::size_t u = 0; u < targets.count; ++u) {
-      Target& target = targets.users[u];
-      target.key = index_key(users[u], key_seed_);
-      const Shard<words>& shard = state.shard_of(target.key);
-      target.shard = &shard;
-      target.sequence = shard.sequence.begin_read();
-      target.probe = shard.index.probe(state.context.space, target.key);
-      __builtin_prefetch(target.probe.slot());
-    }
+    for (std::size_t u = 0; u < targets.count; ++u) targets.users[u] = aimed(*targets.state, users[u]);
   }
   /// Second step: the handle; asks for the blocks' lines.
   void resolve(Targets& targets) const noexcept {
     for (std::size_t u = 0; u < targets.count; ++u) {
-      Target& target = targets.users[u];
-      const std::uint64_t* const word = UserIndex<words>::find(target.probe, target.key);
-      target.handle.raw = word == nullptr ? 0 : load_word_acquire(word);
-      prefetch_blocks(targets.state->context.space.at(target.handle.block()), target.handle.size());
+      targets.users[u].handle = resolved(*targets.state, targets.users[u]);
     }
+  }
+
+  /// All steps for the request that most come as, two users with one filter each, without a detour through memory;
+  /// false when it is another, or a writer got in between.
+  bool answer_pair(std::span<const User> users, std::span<const Digest> digests, std::uint8_t* seen_by,
+                   std::span<UserStatus> status) const noexcept {
+    if (users.size() != 2 || status.size() != 2) return false;
+    const State& state = *current_->load(std::memory_order_acquire);
+    const Target first = aimed(state, users[0]);
+    const Target second = aimed(state, users[1]);
+    const Handle a = resolved(state, first);
+    const Handle b = resolved(state, second);
+    if (a.kind() != RecordKind::filter || b.kind() != RecordKind::filter) return false;
+    check_pair(filter_of(state, a), filter_of(state, b), digests.data(), digests.size(), seen_by);
+    if (!unchanged(first) || !unchanged(second) || &state != current_->load(std::memory_order_acquire)) return false;
+    set_status(status[0], true);
+    set_status(status[1], true);
+    return true;
   }
 
   /// Last step: the answers. Overwrites both spans.
@@ -83,7 +89,8 @@ class MemoryReader {
               std::uint32_t newest, std::uint8_t* seen_by, std::span<UserStatus> status) const noexcept {
     // The size says what the count already does, in terms that a compiler sees: no store past a status of one.
     if (status.size() == 2 && are_filters(targets)) {
-      check_pair(filter_of(targets, 0), filter_of(targets, 1), digests.data(), digests.size(), seen_by);
+      check_pair(filter_of(*targets.state, targets.users[0].handle), filter_of(*targets.state, targets.users[1].handle),
+                 digests.data(), digests.size(), seen_by);
       if (unchanged(targets.users[0]) && unchanged(targets.users[1]) && is_current(targets)) {
         set_status(status[0], true);
         set_status(status[1], true);
@@ -119,6 +126,21 @@ class MemoryReader {
   /// ones most lines would be fetched in vain.
   static constexpr std::size_t prefetched_bytes = 4096;
 
+  [[nodiscard]] Target aimed(const State& state, const User& user) const noexcept {
+    Target target;
+    target.key = index_key(user, key_seed_);
+    target.shard = &state.shard_of(target.key);
+    target.sequence = target.shard->sequence.begin_read();
+    target.probe = target.shard->index.probe(state.context.space, target.key);
+    __builtin_prefetch(target.probe.slot());
+    return target;
+  }
+  [[nodiscard]] static Handle resolved(const State& state, const Target& target) noexcept {
+    const std::uint64_t* const word = UserIndex<words>::find(target.probe, target.key);
+    const Handle handle{word == nullptr ? 0 : load_word_acquire(word)};
+    prefetch_blocks(state.context.space.at(handle.block()), handle.size());
+    return handle;
+  }
   static void prefetch_blocks(const std::uint64_t* first, std::uint32_t granules) noexcept {
     const std::size_t bytes = std::size_t{granules} * granule_bytes;
     if (bytes > prefetched_bytes) return;
@@ -135,11 +157,9 @@ class MemoryReader {
   [[nodiscard]] bool is_current(const Targets& targets) const noexcept {
     return targets.state == current_->load(std::memory_order_acquire);
   }
-  [[nodiscard]] static SplitBlockRef filter_of(const Targets& targets, std::size_t u) noexcept {
-    const Handle handle = targets.users[u].handle;
-    return blocks_ref(targets.state->context.space.at(handle.block()), handle.size());
+  [[nodiscard]] static SplitBlockRef filter_of(const State& state, Handle handle) noexcept {
+    return blocks_ref(state.context.space.at(handle.block()), handle.size());
   }
-  /// The request that most come as: two users, one filter each.
   [[nodiscard]] static bool are_filters(const Targets& targets) noexcept {
     return targets.count == 2 && targets.users[0].handle.kind() == RecordKind::filter &&
            targets.users[1].handle.kind() == RecordKind::filter;
@@ -166,9 +186,9 @@ class MemoryReader {
     std::array<SplitBlockRef, few> filters;
     std::size_t filter_count = 0;
     for (std::size_t u = 0; u < targets.count; ++u) {
-      const RecordKind kind = targets.users[u].handle.kind();
-      if (kind == RecordKind::extended) return false;
-      if (kind == RecordKind::filter) filters[filter_count++] = filter_of(targets, u);
+      const Handle handle = targets.users[u].handle;
+      if (handle.kind() == RecordKind::extended) return false;
+      if (handle.kind() == RecordKind::filter) filters[filter_count++] = filter_of(*targets.state, handle);
     }
     check_all({filters.data(), filter_count}, digests.data(), digests.size(), seen_by);
     add_exact(targets, digests, seen_by);
