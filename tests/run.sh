@@ -21,7 +21,7 @@ packages=(
 )
 for preset in "$@"; do
   case $preset in
-    clang | asan-ubsan | tsan) packages+=(clang libclang-rt-dev) ;;
+    clang* | asan-ubsan | tsan) packages+=(clang libclang-rt-dev) ;;
     bench) packages+=(libbenchmark-dev libboost-dev libbloom-dev libroaring-dev) ;;
   esac
 done
