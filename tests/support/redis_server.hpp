@@ -44,7 +44,7 @@ inline std::optional<std::string> program_path(const std::string& name) {
 
 /// A loopback port nobody listens on. Below 20,000 so that a cluster's bus port (10,000 higher) is no ephemeral port.
 inline std::uint16_t free_port() {
-  static std::uint16_t next = static_cast<std::uint16_t>(11'000 + getpid() % 4'000 * 2);
+  static std::uint16_t next = static_cast<std::uint16_t>(11'000 + getpid() % 400 * 22);
   for (int attempt = 0; attempt < 5'000; ++attempt) {
     const std::uint16_t port = next;
     next = static_cast<std::uint16_t>(next >= 19'990 ? 11'000 : next + 1);
@@ -70,7 +70,16 @@ class RedisServer {
   /// Starts `program` ("redis-server" or "valkey-server", or a path) and waits until it answers.
   explicit RedisServer(std::string program = "redis-server", std::vector<std::string> arguments = {})
       : program_(std::move(program)), extra_(std::move(arguments)), port_(free_port()) {
-    start();
+    // Tests run side by side: another process may take the port between our look and the server's bind.
+    for (int attempt = 0;; ++attempt) {
+      try {
+        start();
+        return;
+      } catch (const std::runtime_error& failure) {
+        if (attempt == 5 || std::string(failure.what()).find("Address already in use") == std::string::npos) throw;
+        port_ = free_port();
+      }
+    }
   }
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
