@@ -12,7 +12,9 @@ endif()
 find_program(SEENBY_CCACHE ccache)
 mark_as_advanced(SEENBY_CCACHE)
 if(SEENBY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${SEENBY_CCACHE}")
+  # Paths relative to the source folder: what one clone compiled, another clone has.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+                                  "${SEENBY_CCACHE}")
 endif()
 
 if(SEENBY_SANITIZE)

@@ -13,6 +13,7 @@
 #include "seenby/partitioned_filter.hpp"
 #include "seenby/rotating_filter.hpp"
 #include "seenby/scalable_filter.hpp"
+#include "seenby_test_paths.hpp"
 #include "support/files.hpp"
 
 namespace {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "seenby/memory_store.hpp"
+#include "seenby_test_paths.hpp"
 
 namespace {
 

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "seenby_test_paths.hpp"
+
 namespace seenby::test {
 
 /// Where a data file is, or would be: in the folder that SEENBY_DATA_DIR names, else in ../shared/data from the

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "seenby_test_paths.hpp"
+
 namespace seenby::test {
 
 /// A file of the source tree, by its path from the root.

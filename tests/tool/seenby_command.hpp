@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby_test_paths.hpp"
 #include "support/command.hpp"
 
 namespace seenby::test {
