@@ -38,30 +38,30 @@ class AddressSpace {
   /// moment, and returned extents may be too short for what is asked next. Throws std::bad_alloc.
   explicit AddressSpace(std::uint64_t max_bytes) : max_bytes_(max_bytes) {
     const std::uint64_t wanted = max_bytes != 0 ? max_bytes : physical_memory();
-    reserved_bytes_ = std::clamp(std::bit_ceil(wanted) * 2, first_chunk_bytes * 32, largest_reservation);
+    reserved_bytes_ = std::clamp(std::bit_ceil(wanted) * 2, huge_page_bytes * 32, largest_reservation);
     for (;; reserved_bytes_ /= 2) {
-      void* start = ::mmap(nullptr, reserved_bytes_ + first_chunk_bytes, PROT_NONE,
+      void* start = ::mmap(nullptr, reserved_bytes_ + huge_page_bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (start != MAP_FAILED) {
         mapping_ = start;
         break;
       }
-      if (reserved_bytes_ <= first_chunk_bytes * 32) throw std::bad_alloc();  // a small RLIMIT_AS: take what there is
+      if (reserved_bytes_ <= huge_page_bytes * 32) throw std::bad_alloc();  // a small RLIMIT_AS: take what there is
     }
     const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
-    const std::uintptr_t aligned = (address + first_chunk_bytes - 1) / first_chunk_bytes * first_chunk_bytes;
+    const std::uintptr_t aligned = (address + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
     base_ = static_cast<std::uint64_t*>(static_cast<void*>(static_cast<std::byte*>(mapping_) + (aligned - address)));
     try {
-      commit(first_chunk_bytes);
+      commit(huge_page_bytes);
     } catch (...) {
-      ::munmap(mapping_, reserved_bytes_ + first_chunk_bytes);
+      ::munmap(mapping_, reserved_bytes_ + huge_page_bytes);
       throw;
     }
     next_ = 1;  // offset 0 means "nowhere"
   }
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
-  ~AddressSpace() { ::munmap(mapping_, reserved_bytes_ + first_chunk_bytes); }
+  ~AddressSpace() { ::munmap(mapping_, reserved_bytes_ + huge_page_bytes); }
 
   [[nodiscard]] std::uint64_t* at(std::uint32_t granule) const noexcept {
     return base_ + std::size_t{granule} * granule_words;
@@ -91,6 +91,7 @@ class AddressSpace {
       if (end > committed_bytes_) commit(end);
       first = next_;
       next_ += units;
+      join_full_pages();
     }
     held_bytes_ += bytes;
     return first * unit_granules;
@@ -115,7 +116,8 @@ class AddressSpace {
   }
 
  private:
-  static constexpr std::uint64_t first_chunk_bytes = std::uint64_t{2} << 20;    // one huge page
+  static constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
+  static constexpr std::uint64_t large_store_bytes = std::uint64_t{64} << 20;
   static constexpr std::uint64_t largest_reservation = std::uint64_t{1} << 37;  // 2^32 granules
 
   [[nodiscard]] static std::uint64_t page_bytes() noexcept {
@@ -127,20 +129,32 @@ class AddressSpace {
     return pages > 0 ? static_cast<std::uint64_t>(pages) * page_bytes() : std::uint64_t{1} << 34;
   }
 
-  /// Makes addresses usable up to at least `bytes`, in steps that grow with the store. The first chunk has small
-  /// pages, so that a small store stays small; the rest may have huge ones: a request to cold users is bound by TLB
-  /// misses before it is bound by the cache's.
+  /// Makes addresses usable up to at least `bytes`, in steps that grow with the store.
   void commit(std::uint64_t bytes) {
     const std::uint64_t step =
-        std::clamp(std::bit_floor(committed_bytes_ / 8 + 1), first_chunk_bytes, first_chunk_bytes * 32);
+        std::clamp(std::bit_floor(committed_bytes_ / 8 + 1), huge_page_bytes, huge_page_bytes * 32);
     const std::uint64_t wanted = std::min((bytes + step - 1) / step * step, reserved_bytes_);
     auto* start = at(static_cast<std::uint32_t>(committed_bytes_ / granule_bytes));
     const std::uint64_t size = wanted - committed_bytes_;
     if (::mprotect(start, size, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-    if (committed_bytes_ >= first_chunk_bytes * 2) ::madvise(start, size, MADV_HUGEPAGE);
+    if (committed_bytes_ >= large_store_bytes) ::madvise(start, size, MADV_HUGEPAGE);
 #endif
     committed_bytes_ = wanted;
+  }
+
+  /// Turns what is handed out into huge pages, one at a time: a request to cold users is bound by TLB misses before it
+  /// is bound by the cache's. A small store's pages are joined only once they are full, since a huge one that is
+  /// used in part would be a good share of such a store; a large store gets huge ones from the start (`commit`).
+  void join_full_pages() noexcept {
+#ifdef MADV_HUGEPAGE
+    const std::uint64_t full = std::min(std::uint64_t{next_} * unit_bytes, large_store_bytes);
+    for (; joined_bytes_ + huge_page_bytes <= full; joined_bytes_ += huge_page_bytes) {
+      constexpr int madv_collapse = 25;  // Linux 6.1; older headers do not name it
+      auto* const page = at(static_cast<std::uint32_t>(joined_bytes_ / granule_bytes));
+      if (::madvise(page, huge_page_bytes, madv_collapse) != 0) ::madvise(page, huge_page_bytes, MADV_HUGEPAGE);
+    }
+#endif
   }
 
   /// Whole pages go back to the system; the rest of the first and the last page, which neighbours use, is zeroed.
@@ -191,6 +205,7 @@ class AddressSpace {
   std::uint64_t* base_ = nullptr;
   mutable std::mutex mutex_;
   std::uint64_t committed_bytes_ = 0;
+  std::uint64_t joined_bytes_ = 0;
   std::uint32_t next_ = 0;                                     // first unit never handed out
   std::map<std::uint32_t, std::uint32_t> by_start_;            // returned extents: first unit, units
   std::set<std::pair<std::uint32_t, std::uint32_t>> by_size_;  // the same: units, first unit
