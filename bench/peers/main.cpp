@@ -3,8 +3,9 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -42,18 +43,21 @@ std::vector<Contender> contenders() {
   return all;
 }
 
+std::unique_ptr<Store> load(const Contender& contender, std::size_t users) {
+  auto store = contender.make_store();
+  Items history;
+  for (User user = 0; user < users; ++user) {
+    history_of(user, history);
+    store->record(user, history);
+  }
+  return store;
+}
+
 /// A contender's store, loaded when the first of its benchmarks runs and kept for the others.
 Store& loaded(const Contender& contender) {
   static std::map<std::string, std::unique_ptr<Store>> stores;
   std::unique_ptr<Store>& store = stores[contender.name];
-  if (!store) {
-    store = contender.make_store();
-    Items history;
-    for (User user = 0; user < user_count(); ++user) {
-      history_of(user, history);
-      store->record(user, history);
-    }
-  }
+  if (!store) store = load(contender, user_count());
   return *store;
 }
 
@@ -65,11 +69,14 @@ void set_ns_per_check(benchmark::State& state, std::size_t checks_an_iteration) 
 
 constexpr std::size_t checks_a_request = page_size * users_per_request;
 
-/// Requests in turns of 50, over and over.
+/// As many requests are answered in one call.
+constexpr std::size_t turn_size = 16;
+
+/// Requests turn by turn, over and over.
 template <class Answering>
 void run_requests(benchmark::State& state, Answering& store, const Workload& work) {
   store.prepare(work.pages);
-  const std::size_t turn = std::min<std::size_t>(50, work.requests.size());
+  const std::size_t turn = std::min(turn_size, work.requests.size());
   std::size_t at = 0;
   for (auto _ : state) {
     benchmark::DoNotOptimize(store.select(std::span(work.requests).subspan(at, turn)));
@@ -167,6 +174,81 @@ void run_lookup_10m(benchmark::State& state, const Contender& contender) {
   set_ns_per_check(state, batch);
 }
 
+/// Batches of 1,024 look-ups, nearly all of them misses, in a filter of so many items at 1%.
+void run_filter_size(benchmark::State& state, const Contender& contender) {
+  constexpr std::size_t batch = 1024;
+  const auto held = static_cast<std::size_t>(state.range(0));
+  const Items& asked = random_items(std::size_t{1} << 20, 2);
+  const auto set = contender.make_set(held, 0.01);
+  Random random(1);
+  Items part;
+  for (std::size_t left = held; left > 0;) {
+    part.clear();
+    for (std::size_t j = std::min<std::size_t>(left, 10'000); j > 0; --j, --left) {
+      part.add(random() & (fresh_items * 2 - 1));
+    }
+    set->insert(part.items, part.digests);
+  }
+  std::vector<std::uint8_t> found(batch);
+  std::size_t at = 0;
+  for (auto _ : state) {
+    set->look_up(std::span(asked.items).subspan(at, batch), std::span(asked.digests).subspan(at, batch), found.data());
+    benchmark::ClobberMemory();
+    at = (at + batch) % asked.items.size();
+  }
+  set_ns_per_check(state, batch);
+}
+
+/// Cold requests against a store of so many users.
+void run_store_size(benchmark::State& state, const Contender& contender) {
+  static std::pair<std::string, std::unique_ptr<Store>> last;
+  const auto users = static_cast<std::size_t>(state.range(0));
+  const std::string key = contender.name + std::to_string(users);
+  if (last.first != key) {
+    last = {key, nullptr};
+    last.second = load(contender, users);
+  }
+  const Workload work = cold_requests(users);
+  run_requests(state, *last.second, work);
+  state.counters["ns_per_request"] =
+      benchmark::Counter(static_cast<double>(std::min(turn_size, work.requests.size())) * 1e-9,
+                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+/// Ten million users loaded and asked, each request timed on its own: does it fit, and does any request stall?
+void run_10m_users(benchmark::State& state) {
+  constexpr std::size_t users = 10'000'000;
+  constexpr std::size_t asked = 1'000'000;
+  for (auto _ : state) {
+    const std::size_t before = resident_bytes();
+    const Contender contender = seenby_contenders().front();
+    const auto store = load(contender, users);
+    const std::size_t grown = resident_bytes() - before;
+    Workload work;
+    for (std::uint64_t i = 0; i < 32; ++i) work.pages.push_back(fresh_page(i));
+    Random random(9);
+    for (std::size_t i = 0; i < asked; ++i) {
+      work.requests.push_back({{random.below(users), random.below(users)}, static_cast<std::uint32_t>(i % 32)});
+    }
+    store->prepare(work.pages);
+    std::vector<double> microseconds(asked);
+    for (std::size_t i = 0; i < asked; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      benchmark::DoNotOptimize(store->select(std::span(work.requests).subspan(i, 1)));
+      microseconds[i] = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+    }
+    std::sort(microseconds.begin(), microseconds.end());
+    const auto percentile = [&](double p) { return microseconds[static_cast<std::size_t>(p * (asked - 1))]; };
+    state.SetIterationTime(percentile(0.5) * 1e-6);
+    state.counters["gib"] = static_cast<double>(grown) / (1 << 30);
+    state.counters["bytes_per_user"] = static_cast<double>(grown) / users;
+    state.counters["p50_us"] = percentile(0.5);
+    state.counters["p99_us"] = percentile(0.99);
+    state.counters["p999_us"] = percentile(0.999);
+    state.counters["max_us"] = microseconds.back();
+  }
+}
+
 template <class Run>
 benchmark::internal::Benchmark* add(std::string name, Run run) {
   return benchmark::RegisterBenchmark(name.c_str(), run);
@@ -180,6 +262,27 @@ void add_facade_over_kernel(const Contender& seenby) {
     BareKernel kernel(users);
     run_requests(state, kernel, hot());
   });
+}
+
+/// What the report draws: fewer contenders, more sizes.
+void add_sizes(const std::vector<Contender>& all) {
+  const auto drawn = [](const Contender& one) {
+    return one.name == "textbook" || (one.name.starts_with("seenby") && one.name != "seenby_native") ||
+           one.name == "boost_multiblock" || one.name == "boost_filter";
+  };
+  for (const Contender& one : all) {
+    if (!drawn(one)) continue;
+    if (one.make_set) {
+      add("filter_size/" + one.name, [&one](benchmark::State& s) { run_filter_size(s, one); })
+          ->RangeMultiplier(10)
+          ->Range(100, 10'000'000);
+    }
+    if (one.make_store) {
+      add("store_size/" + one.name, [&one](benchmark::State& s) { run_store_size(s, one); })
+          ->RangeMultiplier(10)
+          ->Range(1000, 1'000'000);
+    }
+  }
 }
 
 void add_all(const std::vector<Contender>& all) {
@@ -199,6 +302,9 @@ void add_all(const std::vector<Contender>& all) {
     add("lookup_10M/" + one.name, [&one](benchmark::State& s) { run_lookup_10m(s, one); });
   }
   add_facade_over_kernel(all.front());
+  add_sizes(all);
+  if (std::getenv("SEENBY_BENCH_10M") != nullptr)
+    add("users_10M/seenby", run_10m_users)->Iterations(1)->UseManualTime();
 }
 
 std::optional<std::string> argument(int argc, char** argv, std::string_view name) {

@@ -14,16 +14,6 @@
 namespace peers {
 namespace {
 
-/// Resident memory that is no file's: the heap and whatever was mapped, not the pages of this program itself.
-std::size_t resident_bytes() {
-  ::malloc_trim(0);  // what is free is not the store's
-  std::size_t total = 0;
-  std::size_t resident = 0;
-  std::size_t of_files = 0;
-  std::ifstream("/proc/self/statm") >> total >> resident >> of_files;
-  return (resident - of_files) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
-
 /// The rate at which single look-ups of fresh candidates err, over many users: each request holds one user twice, whose
 /// filter then alone decides.
 double measured_fpr(Store& store, std::size_t users) {
@@ -42,6 +32,15 @@ double measured_fpr(Store& store, std::size_t users) {
 }
 
 }  // namespace
+
+std::size_t resident_bytes() {
+  ::malloc_trim(0);  // what is free is not the store's
+  std::size_t total = 0;
+  std::size_t resident = 0;
+  std::size_t of_files = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident >> of_files;
+  return (resident - of_files) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
 
 void print_memory_figures(const Contender& contender, std::size_t users) {
   Items history;

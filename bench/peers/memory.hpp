@@ -14,6 +14,9 @@ struct MemoryFigures {
   double ns_per_insert = 0;
 };
 
+/// Resident memory of this process that is no file's: the heap and whatever was mapped, not the program's own pages.
+std::size_t resident_bytes();
+
 /// Loads `users` histories into the contender in this process and prints the figures; the program's whole work when it
 /// is called with --measure-memory.
 void print_memory_figures(const Contender& contender, std::size_t users);

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Puts Google Benchmark's files together: collect.py PARTS_FOLDER OUT.json"""
+
+import datetime
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def processor():
+    match = re.search(r"^model name\s*:\s*(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return match.group(1) if match else "unknown"
+
+
+def compiler(build):
+    cache = (build / "CMakeCache.txt").read_text()
+    path = re.search(r"^CMAKE_CXX_COMPILER:[A-Z]+=(.*)$", cache, re.MULTILINE).group(1)
+    return output_of(path, "--version").splitlines()[0]
+
+
+def main():
+    parts, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    keep = ("ns_per_check", "ns_per_request", "ns_per_insert", "bytes_per_user", "fpr", "gib", "p50_us", "p99_us",
+            "p999_us", "max_us")
+    figures, context = {}, {}
+    for part in sorted(parts.glob("*.json")):
+        data = json.loads(part.read_text())
+        context = data["context"]
+        for run in data["benchmarks"]:
+            if run.get("run_type") != "iteration" or run.get("error_occurred"):
+                continue
+            name = re.sub(r"/(iterations:1|manual_time|repeats:\d+)", "", run["name"])
+            entry = figures.setdefault(name, {})
+            for counter in keep:
+                if counter in run:
+                    entry.setdefault(counter, []).append(float(f"{run[counter]:.6g}"))
+    dirty = "" if not output_of("git", "status", "--porcelain", "--untracked-files=no") else " with changes"
+    report = {
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "cpu": processor(),
+        "cores": context.get("num_cpus"),
+        "caches": [f"L{c['level']} {c['type']} {c['size'] // 1024} KiB" for c in context.get("caches", [])],
+        "kernel": context.get("seenby_kernel"),
+        "compiler": compiler(parts.parent),
+        "commit": output_of("git", "rev-parse", "--short=12", "HEAD") + dirty,
+        "figures": figures,
+    }
+    out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+main()

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Measures seenby beside its peers and draws what README.md shows.
+#
+#   bench/report/run.sh            # all of it: half an hour on two cores, 8 GB
+#   bench/report/run.sh --quick    # fewer repetitions and users, for a look: some minutes
+#   bench/report/run.sh --plot     # draws the plots again from the last figures
+#
+# Figures go to bench/report/peers.json (every repetition, with the machine, the compiler and the commit), the table of
+# medians to bench/report/table.md, the plots to bench/report/plots/.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=cmake/packages.sh
+source cmake/packages.sh
+
+mode=${1:-}
+report=bench/report
+python=/usr/bin/python3  # the one that Debian's matplotlib belongs to, whatever stands before it in PATH
+need python3-matplotlib
+if [[ $mode != --plot ]]; then
+  need g++ cmake ninja-build libxxhash-dev libbenchmark-dev libboost-dev libbloom-dev libroaring-dev
+  bench/peers/get_boost.sh || echo "report: without Boost's contenders"
+  cmake --preset bench -DSEENBY_BUILD_TOOL=OFF > /dev/null
+  cmake --build build/bench --target seenby_bench_peers
+  peers=build/bench/bin/seenby_bench_peers
+  parts=build/bench/report
+  mkdir -p "$parts"
+  repetitions=15
+  if [[ $mode == --quick ]]; then repetitions=5; fi
+
+  measure() {  # PART OPTION...
+    echo "report: measuring $1"
+    "$peers" "${@:2}" --benchmark_out="$parts/$1.json" > "$parts/$1.log"
+  }
+  # Repetitions of all contenders are interleaved: what else the machine does meets all of them alike.
+  measure speed --benchmark_filter='^(request_|hit_|single|insert_batch|lookup_10M|facade_)' \
+    --benchmark_repetitions=$repetitions --benchmark_enable_random_interleaving --benchmark_min_time=0.05
+  measure memory --benchmark_filter='^memory/'
+  measure filter_size --benchmark_filter='^filter_size/' --benchmark_min_time=0.1 --benchmark_repetitions=3
+  sizes='^store_size/.*/(1000|10000|100000|1000000)$'
+  if [[ $mode == --quick ]]; then sizes='^store_size/.*/(1000|10000|100000)$'; fi
+  measure store_size --benchmark_filter="$sizes" --benchmark_min_time=0.2 --benchmark_repetitions=3
+  if [[ $mode != --quick ]]; then
+    export SEENBY_BENCH_10M=1
+    measure users_10M --benchmark_filter='^users_10M/'
+  fi
+  "$python" $report/collect.py "$parts" $report/peers.json
+fi
+"$python" $report/draw.py $report/peers.json $report/plots $report/table.md
+cat $report/table.md
