@@ -14,6 +14,7 @@
 
 #include "input_error.hpp"
 #include "line_reader.hpp"
+#include "progress.hpp"
 #include "time_text.hpp"
 #include "units.hpp"
 
@@ -194,7 +195,9 @@ class Parser {
 /// Hands every line that is not blank to `take`; counts the bad ones, or lets the first one out.
 template <class Take>
 void for_each_line(LineReader& lines, OnBadLine on_bad_line, EventLog& log, const Take& take) {
+  Progress progress("reading", lines.bytes_total());
   while (true) {
+    if (lines.line_number() % 1024 == 0 && lines.bytes_total() > 0) progress.update(lines.bytes_read());
     try {
       std::string_view line;
       if (!lines.next(line)) return;

@@ -71,6 +71,7 @@ struct Population {
   std::uint64_t median = 0;
   std::uint64_t p99 = 0;
   double mean = 0;
+  bool told = true;                   ///< false: every user is taken to be as planned
   std::vector<std::uint64_t> counts;  ///< from a log: one a user
   std::uint64_t skipped_lines = 0;
 };
@@ -175,6 +176,7 @@ Plan make_plan(const PlanOptions& options) {
         options.median_items.empty() ? design.items : parse_count("--median-items", options.median_items);
     population.p99 = options.p99_items.empty() ? design.items : parse_count("--p99-items", options.p99_items);
     population.mean = static_cast<double>(design.items);
+    population.told = !options.median_items.empty() || !options.p99_items.empty();
   }
   plan.bits = sizing::textbook_bits(design.filter_items(design.items), design.filter_fpr());
   plan.shape = design.shape_for_user(design.items);
@@ -264,6 +266,10 @@ Report as_report(const Plan& plan) {
   rate_row("as planned", design.items);
   rate_row("twice that", 2 * design.items);
   rate_row("ten times", 10 * design.items);
+  if (!plan.population.told) {
+    report.heading(
+        "Every user is taken to be alike; --from EVENTS, or --median-items and --p99-items, say how they differ.");
+  }
   return report;
 }
 

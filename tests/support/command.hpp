@@ -3,9 +3,12 @@
 // Runs a program for real and keeps what it printed.
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -53,6 +56,38 @@ struct CommandResult {
   int status = 0;
   ::waitpid(child, &status, 0);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), content_of(out), content_of(err)};
+}
+
+/// What a program writes to a terminal: its standard error is one, its standard output is dropped.
+[[nodiscard]] inline std::string shown_on_terminal(std::vector<std::string> words) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) {
+    throw std::runtime_error("expected a pseudo-terminal");
+  }
+  const std::string other_end = ::ptsname(terminal);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error("expected to fork");
+  if (child == 0) {
+    const int screen = ::open(other_end.c_str(), O_RDWR | O_NOCTTY);
+    const int nowhere = ::open("/dev/null", O_WRONLY);
+    if (screen < 0 || ::dup2(screen, STDERR_FILENO) < 0 || ::dup2(nowhere, STDOUT_FILENO) < 0) ::_exit(126);
+    ::close(screen);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  std::string text;
+  std::array<char, 4096> piece{};
+  // Reading ends with an error once the child, the other end's only user, is gone.
+  for (ssize_t count = 0; (count = ::read(terminal, piece.data(), piece.size())) > 0;) {
+    text.append(piece.data(), static_cast<std::size_t>(count));
+  }
+  ::close(terminal);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return text;
 }
 
 }  // namespace seenby::test

@@ -38,6 +38,7 @@ TEST_CASE("a hundred million users of 2,000 items cost 240 GB against 1.6 TB", "
   CHECK(text.find("2.40 KB") != std::string::npos);
   CHECK(text.find("240 GB") != std::string::npos);
   CHECK(text.find("1.60 TB") != std::string::npos);
+  CHECK(text.find("Every user is taken to be alike") != std::string::npos);
 }
 
 TEST_CASE("a window splits the budget over its slices and users", "[003-04]") {

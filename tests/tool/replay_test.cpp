@@ -14,6 +14,8 @@
 using seenby::test::json_of;
 using seenby::test::refused;
 using seenby::test::run_seenby;
+using seenby::test::shown_on_terminal;
+using seenby::test::TemporaryFolder;
 
 namespace {
 
@@ -155,6 +157,15 @@ TEST_CASE("a replay says what it did in words") {
     INFO(text);
     CHECK(result.out.find(text) != std::string::npos);
   }
+}
+
+TEST_CASE("a progress bar is drawn on a terminal, and wiped") {
+  const TemporaryFolder folder;
+  const std::string log = folder.file("events", log_of(20, 100));
+  const std::string shown = shown_on_terminal({SEENBY_COMMAND, "replay", log});
+  CHECK(shown.find("replaying [") != std::string::npos);
+  REQUIRE(shown.size() > 4);
+  CHECK(shown.substr(shown.size() - 4) == "\r\x1b[K");
 }
 
 TEST_CASE("replay refuses bad lines and nonsense") {

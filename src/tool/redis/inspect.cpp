@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -197,7 +198,8 @@ Report as_report(const std::vector<KeyFigures>& keys) {
                                ", k = " + std::to_string(header.shape.hash_count) + ", " +
                                with_commas(header.shape.bits) + " bits");
       report.row("items", with_commas(header.items) + " added, about " +
-                              with_commas(static_cast<std::uint64_t>(filter.estimated_items + 0.5)) + " different");
+                              with_commas(static_cast<std::uint64_t>(std::llround(filter.estimated_items))) +
+                              " different");
       report.row("fill", as_percent(filter.fill));
       report.row("false positives", as_percent(filter.estimated_fpr) + ", budget " + as_percent(header.target_fpr));
       report.row("generation", as_hex(header.generation) + ", sequence " + std::to_string(header.sequence));
