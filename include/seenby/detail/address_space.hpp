@@ -113,6 +113,7 @@ class AddressSpace {
     } catch (const std::bad_alloc&) {
       // The addresses are lost to this store; the memory is not.
     }
+    if (kept_bytes_ > held_bytes_ / 32) drop_kept();
   }
 
  private:
@@ -166,15 +167,22 @@ class AddressSpace {
     const auto zero = [&](std::uint64_t from, std::uint64_t to) {
       zero_words(base_ + from / sizeof(std::uint64_t), (to - from) / sizeof(std::uint64_t));
     };
-    if (first_page >= last_page ||
-        ::madvise(base_ + first_page / sizeof(std::uint64_t), last_page - first_page, MADV_DONTNEED) != 0) {
-      zero(begin, end);
+#if defined(__linux__)  // elsewhere the advice does not promise zeros
+    if (first_page < last_page &&
+        ::madvise(base_ + first_page / sizeof(std::uint64_t), last_page - first_page, MADV_DONTNEED) == 0) {
+      zero(begin, first_page);
+      zero(last_page, end);
       return;
     }
-    zero(begin, first_page);
-    zero(last_page, end);
+#endif
+    zero(begin, end);
   }
 
+  /// The store has shrunk since they were kept.
+  void drop_kept() noexcept {
+    for (const auto& [start, units] : by_start_) erase_bytes(start * unit_granules, units);
+    kept_bytes_ = 0;
+  }
   void add_free(std::uint32_t start, std::uint32_t units) {
     by_start_.emplace(start, units);
     by_size_.emplace(units, start);
