@@ -54,7 +54,7 @@ Answer ask(const Store& store, const std::vector<std::string>& items) {
 
 }  // namespace
 
-TEST_CASE("\"Item exists\" is no error of BF.RESERVE, every other is", "[redis][bloom][001-05]") {
+TEST_CASE("An existing item is no error of BF.RESERVE, every other error is", "[redis][bloom][001-05]") {
   RespPeer peer = peer_with({{"EVALSHA", resp::array({resp::error("ERR item exists"), resp::integer(1)})}});
   Store store(peer.url());
   CHECK(add(store, {"a"}).value().newly_added == 1);
