@@ -375,8 +375,9 @@ class SeenFilter {
     detail::shadow_meet(*exact_->shadow, store_, user, key, [&](std::vector<SeenDigest>& past) {
       if constexpr (has_history) {
         auto account = replay_of(*history_, hasher_type(store_.hasher()))(user);
-        if (account) past = *std::move(account);
-        return account.has_value();
+        if (!account) return false;
+        past = *std::move(account);
+        return true;
       } else {
         return false;
       }
