@@ -142,7 +142,7 @@ TEST_CASE("the same seed replays the same requests") {
   CHECK(first != other);
 }
 
-TEST_CASE("--requests bounds the work and spreads over the whole log") {
+TEST_CASE("a bound on requests holds and they spread over the whole log") {
   const auto replay = json_of({"replay", "-", "--requests", "7"}, log_of(10, 30));
   CHECK(replay["requests"] == 7);
   CHECK(replay["events"] == 300);
