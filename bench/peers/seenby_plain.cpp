@@ -21,9 +21,11 @@ constexpr double sizing_rate = 0.025;
 
 using Filter = seenby::SeenFilter<seenby::MemoryStore<User>>;
 
-/// A store that can read histories again, as a service's can, so that every filter may use its whole rate.
+/// A store that can read histories again, as a service's can: every filter may use its whole rate, and none needs exact
+/// digests to grow from.
 [[nodiscard]] Filter make_filter() {
-  seenby::MemoryStore<User> store{{.wrong_hide_rate = sizing_rate, .users_per_request = users_per_request}};
+  seenby::MemoryStore<User> store{{.wrong_hide_rate = sizing_rate, .users_per_request = users_per_request},
+                                  {.exact_items = 0}};
   store.set_replay([](const User& user) -> seenby::Result<std::vector<seenby::SeenDigest>> {
     Items history;
     history_of(user, history);
