@@ -6,6 +6,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <cstdint>
+#include <fstream>
 #include <random>
 #include <string>
 #include <unordered_map>
@@ -20,6 +21,18 @@ using Store = seenby::MemoryStore<std::uint64_t>;
 static_assert(seenby::FilterStoreFor<Store, std::uint64_t>);
 static_assert(seenby::FilterStoreFor<seenby::MemoryStore<std::string>, std::string>);
 static_assert(seenby::ReplayableStore<Store>);
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool address_sanitizer = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr bool address_sanitizer = true;
+#else
+constexpr bool address_sanitizer = false;
+#endif
+#else
+constexpr bool address_sanitizer = false;
+#endif
 
 std::vector<Digest> digests_of(std::uint64_t first, std::uint64_t count) {
   std::vector<Digest> digests;
@@ -239,6 +252,28 @@ TEST_CASE("forget leaves no user, no answer and no bytes") {
   CHECK(store.users() == 0);
   CHECK(store.user_bytes(3) == 0);
   CHECK(store.memory_bytes() < empty_bytes + (full_bytes - empty_bytes) / 10);
+}
+
+TEST_CASE("memory goes back to the system when users are forgotten") {
+  const auto resident_kib = [] {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind("RssAnon:", 0) == 0) return std::stod(line.substr(8));
+    }
+    return 0.0;
+  };
+  if (resident_kib() == 0 || address_sanitizer) SKIP("resident memory cannot be told, or is mostly a sanitizer's");
+  const double before = resident_kib();
+  Store store{{.wrong_hide_rate = 0.01}, {.shards = 64}};
+  for (std::uint64_t user = 0; user < 40'000; ++user) REQUIRE(store.record_digests(user, digests_of(user, 230)));
+  const double loaded = resident_kib() - before;
+  for (std::uint64_t user = 0; user < 40'000; ++user) {
+    if (user % 10 != 0) REQUIRE(store.forget(user).value());
+  }
+  const double tenth = resident_kib() - before;
+  CAPTURE(loaded, tenth);
+  CHECK(static_cast<double>(store.memory_bytes()) < loaded * 1024 / 4);
+  CHECK(tenth < loaded / 3);
 }
 
 TEST_CASE("users may be strings, and a request may ask many") {

@@ -13,7 +13,6 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <set>
 #include <utility>
 
 #include "seenby/detail/shared_words.hpp"
@@ -24,7 +23,8 @@ SEENBY_DETAIL_BEGIN
 inline constexpr std::uint32_t granule_words = 4;
 inline constexpr std::uint32_t granule_bytes = 32;
 
-/// Hands out extents, runs of 1 KiB units, from one reservation: best fit among those returned, neighbours joined.
+/// Hands out extents, runs of 1 KiB units, from one reservation: the lowest among those returned that fits, so that a
+/// store that shrinks moves together; neighbours are joined.
 ///
 /// Lock-free readers may follow a stale reference, so nothing handed out is ever unmapped before the store goes: a
 /// returned extent's pages go back to the system by madvise(MADV_DONTNEED) and read as zeros. A 64th of what is in use
@@ -78,13 +78,14 @@ class AddressSpace {
     const std::lock_guard lock(mutex_);
     if (max_bytes_ != 0 && held_bytes_ + bytes > max_bytes_) throw std::bad_alloc();
     std::uint32_t first = 0;
-    if (const auto fit = by_size_.lower_bound({units, 0}); fit != by_size_.end()) {
-      const auto [size, start] = *fit;
-      by_size_.erase(fit);
-      by_start_.erase(start);
-      first = start;
-      if (size > units) add_free(start + units, size - units);
-      kept_bytes_ -= std::min(kept_bytes_, bytes);
+    const auto fit = std::find_if(free_.begin(), free_.end(), [&](const auto& run) { return run.second >= units; });
+    if (fit != free_.end()) {
+      first = fit->first;
+      const std::uint32_t left = fit->second - units;
+      if (left > 0) free_.emplace_hint(fit, first + units, left);
+      free_.erase(fit);
+      free_bytes_ -= bytes;
+      kept_bytes_ = std::min(kept_bytes_, free_bytes_);  // what was taken may not have been kept: a bound
     } else {
       const std::uint64_t end = (std::uint64_t{next_} + units) * unit_bytes;
       if (end > reserved_bytes_) throw std::bad_alloc();
@@ -94,26 +95,30 @@ class AddressSpace {
       join_full_pages();
     }
     held_bytes_ += bytes;
+    if (!huge_ && held_bytes_ > committed_bytes_ / 2) advise_huge(true);
     return first * unit_granules;
   }
 
   /// Takes an extent back; its bytes are gone when this returns.
   void give_back(std::uint32_t granule, std::uint32_t units) noexcept {
+    const Run run{granule / unit_granules, units};
     const std::uint64_t bytes = std::uint64_t{units} * unit_bytes;
     const std::lock_guard lock(mutex_);
     held_bytes_ -= bytes;
+    free_bytes_ += bytes;
+    const Run joined = join_free(run);
     if (kept_bytes_ + bytes <= held_bytes_ / 64) {
       zero_words(at(granule), bytes / sizeof(std::uint64_t));
       kept_bytes_ += bytes;
     } else {
-      erase_bytes(granule, units);
+      erase_bytes(run, joined);
     }
-    try {
-      join_free(granule / unit_granules, units);
-    } catch (const std::bad_alloc&) {
-      // The addresses are lost to this store; the memory is not.
+    if (huge_ && held_bytes_ < committed_bytes_ / 4) {
+      advise_huge(false);
+      drop_free();  // with the huge pages that small extents brought to life
+    } else if (kept_bytes_ > held_bytes_ / 32) {
+      drop_free();
     }
-    if (kept_bytes_ > held_bytes_ / 32) drop_kept();
   }
 
  private:
@@ -139,7 +144,7 @@ class AddressSpace {
     const std::uint64_t size = wanted - committed_bytes_;
     if (::mprotect(start, size, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-    if (committed_bytes_ >= large_store_bytes) ::madvise(start, size, MADV_HUGEPAGE);
+    if (huge_ && committed_bytes_ >= large_store_bytes) ::madvise(start, size, MADV_HUGEPAGE);
 #endif
     committed_bytes_ = wanted;
   }
@@ -149,6 +154,7 @@ class AddressSpace {
   /// used in part would be a good share of such a store; a large store gets huge ones from the start (`commit`).
   void join_full_pages() noexcept {
 #ifdef MADV_HUGEPAGE
+    if (!huge_) return;
     const std::uint64_t full = std::min(std::uint64_t{next_} * unit_bytes, large_store_bytes);
     for (; joined_bytes_ + huge_page_bytes <= full; joined_bytes_ += huge_page_bytes) {
       constexpr int madv_collapse = 25;  // Linux 6.1; older headers do not name it
@@ -158,53 +164,66 @@ class AddressSpace {
 #endif
   }
 
-  /// Whole pages go back to the system; the rest of the first and the last page, which neighbours use, is zeroed.
-  void erase_bytes(std::uint32_t granule, std::uint32_t units) const noexcept {
-    const std::uint64_t begin = std::uint64_t{granule} * granule_bytes;
-    const std::uint64_t end = begin + std::uint64_t{units} * unit_bytes;
-    const std::uint64_t first_page = (begin + page_bytes() - 1) / page_bytes() * page_bytes();
-    const std::uint64_t last_page = end / page_bytes() * page_bytes();
+  /// A store that shrank leaves little in each huge page, and a touch of an empty one would bring all of it back.
+  void advise_huge([[maybe_unused]] bool wanted) noexcept {
+    huge_ = wanted;
+#ifdef MADV_HUGEPAGE
+    ::madvise(base_, committed_bytes_, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+#endif
+  }
+
+  /// Units one after the other.
+  struct Run {
+    std::uint32_t first;
+    std::uint32_t units;
+    [[nodiscard]] std::uint64_t begin() const noexcept { return std::uint64_t{first} * unit_bytes; }
+    [[nodiscard]] std::uint64_t end() const noexcept { return begin() + std::uint64_t{units} * unit_bytes; }
+  };
+
+  /// Pages that hold nothing but free units go back to the system; what `run` has of other pages, which a neighbour
+  /// uses, is zeroed. Zeroing a page that went back already would bring it to life again: hence `joined`, the free
+  /// units around.
+  void erase_bytes(Run run, Run joined) const noexcept {
     const auto zero = [&](std::uint64_t from, std::uint64_t to) {
-      zero_words(base_ + from / sizeof(std::uint64_t), (to - from) / sizeof(std::uint64_t));
+      if (from < to) zero_words(base_ + from / sizeof(std::uint64_t), (to - from) / sizeof(std::uint64_t));
     };
 #if defined(__linux__)  // elsewhere the advice does not promise zeros
-    if (first_page < last_page &&
-        ::madvise(base_ + first_page / sizeof(std::uint64_t), last_page - first_page, MADV_DONTNEED) == 0) {
-      zero(begin, first_page);
-      zero(last_page, end);
+    const std::uint64_t page = page_bytes();
+    const auto floor = [&](std::uint64_t at) { return at / page * page; };
+    const auto ceil = [&](std::uint64_t at) { return (at + page - 1) / page * page; };
+    const std::uint64_t from = floor(run.begin()) >= joined.begin() ? floor(run.begin()) : ceil(run.begin());
+    const std::uint64_t to = ceil(run.end()) <= joined.end() ? ceil(run.end()) : floor(run.end());
+    if (from < to && ::madvise(base_ + from / sizeof(std::uint64_t), to - from, MADV_DONTNEED) == 0) {
+      zero(run.begin(), std::min(from, run.end()));
+      zero(std::max(to, run.begin()), run.end());
       return;
     }
 #endif
-    zero(begin, end);
+    zero(run.begin(), run.end());
   }
-
-  /// The store has shrunk since they were kept.
-  void drop_kept() noexcept {
-    for (const auto& [start, units] : by_start_) erase_bytes(start * unit_granules, units);
+  /// Gives back whatever free runs have kept or brought to life.
+  void drop_free() noexcept {
+    for (const auto& [first, units] : free_) erase_bytes({first, units}, {first, units});
     kept_bytes_ = 0;
   }
-  void add_free(std::uint32_t start, std::uint32_t units) {
-    by_start_.emplace(start, units);
-    by_size_.emplace(units, start);
-  }
-  void join_free(std::uint32_t start, std::uint32_t units) {
-    const auto after = by_start_.lower_bound(start);
-    if (after != by_start_.end() && after->first == start + units) {
-      units += after->second;
-      by_size_.erase({after->second, after->first});
-      by_start_.erase(after);
+
+  /// The free run that `run` is a part of now. Where there is no memory to note it, its addresses are lost to this
+  /// store; the memory is not.
+  [[nodiscard]] Run join_free(Run run) noexcept {
+    Run joined = run;
+    const auto after = free_.lower_bound(run.first);
+    if (after != free_.begin()) {
+      const auto before = std::prev(after);
+      if (before->first + before->second == run.first) joined = {before->first, before->second + run.units};
     }
-    const auto before = by_start_.lower_bound(start);
-    if (before != by_start_.begin()) {
-      const auto previous = std::prev(before);
-      if (previous->first + previous->second == start) {
-        start = previous->first;
-        units += previous->second;
-        by_size_.erase({previous->second, previous->first});
-        by_start_.erase(previous);
-      }
+    if (after != free_.end() && after->first == run.first + run.units) {
+      joined.units += after->second;
+      free_.erase(after);
     }
-    add_free(start, units);
+    try {
+      free_[joined.first] = joined.units;
+    } catch (const std::bad_alloc&) {}
+    return joined;
   }
 
   std::uint64_t max_bytes_;
@@ -214,11 +233,12 @@ class AddressSpace {
   mutable std::mutex mutex_;
   std::uint64_t committed_bytes_ = 0;
   std::uint64_t joined_bytes_ = 0;
-  std::uint32_t next_ = 0;                                     // first unit never handed out
-  std::map<std::uint32_t, std::uint32_t> by_start_;            // returned extents: first unit, units
-  std::set<std::pair<std::uint32_t, std::uint32_t>> by_size_;  // the same: units, first unit
+  std::uint32_t next_ = 0;                       // first unit never handed out
+  std::map<std::uint32_t, std::uint32_t> free_;  // returned extents: first unit, units
+  bool huge_ = true;
   std::uint64_t held_bytes_ = 0;
-  std::uint64_t kept_bytes_ = 0;
+  std::uint64_t free_bytes_ = 0;  // returned
+  std::uint64_t kept_bytes_ = 0;  // and not given back to the system, at most
 };
 
 SEENBY_DETAIL_END
