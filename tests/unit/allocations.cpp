@@ -32,6 +32,15 @@ SEENBY_OUT_OF_LINE void* operator new(std::size_t size) { return counted(size, 1
 SEENBY_OUT_OF_LINE void* operator new(std::size_t size, std::align_val_t alignment) {
   return counted(size, static_cast<std::size_t>(alignment));
 }
+// AddressSanitizer has forms of its own of whatever is not replaced, and memory must go back the way it came.
+SEENBY_OUT_OF_LINE void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return counted(size, 1);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+SEENBY_OUT_OF_LINE void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 SEENBY_OUT_OF_LINE void operator delete(void* memory) noexcept { std::free(memory); }
 SEENBY_OUT_OF_LINE void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 SEENBY_OUT_OF_LINE void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
