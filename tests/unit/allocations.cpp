@@ -36,9 +36,7 @@ SEENBY_OUT_OF_LINE void* operator new(std::size_t size, std::align_val_t alignme
 SEENBY_OUT_OF_LINE void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   try {
     return counted(size, 1);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+  } catch (const std::bad_alloc&) { return nullptr; }
 }
 SEENBY_OUT_OF_LINE void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 SEENBY_OUT_OF_LINE void operator delete(void* memory) noexcept { std::free(memory); }
