@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "seenby/detail/record_parts.hpp"
@@ -199,6 +201,14 @@ class RecordWriter : public RecordParts {
     parts_.insert_by_slice(part);
   }
 
+  /// A filter past what any may be large, as a damaged snapshot's counts can ask for, is no different from one that
+  /// memory has no room for.
+  [[nodiscard]] static FilterShape shape_or_out_of_memory(std::uint64_t items, double fpr) {
+    try {
+      return sizing::shape_for(LayoutKind::split_block, items, fpr);
+    } catch (const std::invalid_argument&) { throw std::bad_alloc(); }
+  }
+
   [[nodiscard]] Part new_filter(std::uint64_t items, std::uint32_t slice, std::uint32_t link) {
     const CapacityTable& table = context().table();
     const std::uint32_t tabled = link == 0 ? table.blocks_for(items) : 0;
@@ -212,7 +222,7 @@ class RecordWriter : public RecordParts {
               .fpr = table.fpr()};
     if (tabled == 0) {
       if (link > 0) part.fpr = link_fpr(context().rates.slice_rate, link, first_link_share);
-      const FilterShape shape = sizing::shape_for(LayoutKind::split_block, items, part.fpr);
+      const FilterShape shape = shape_or_out_of_memory(items, part.fpr);
       part.size = static_cast<std::uint32_t>(shape.bits / split_block_bits);
       part.capacity = static_cast<std::uint32_t>(sizing::capacity_of(shape, part.fpr));
     }
