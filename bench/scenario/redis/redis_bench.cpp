@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Reads from one Redis: 2 users x 100 candidates by seenby, by one BITFIELD a bit, and by RedisBloom.
 //
+// A service has several requests under way at once, so `requests_per_second` is that of SEENBY_BENCH_CALLERS threads (4
+// unless given) that each wait for their answer, over one connection pool: the throughput of a server that is kept
+// busy. It is the same number for every contender. The benchmarks that end in `_one_caller` have one thread, whose rate
+// is mostly the machine's time to wake a sleeper.
+//
 // SEENBY_REDIS_URL names the server. Without it a redis-server is started on a Unix socket of its own, with the module
 // that SEENBY_REDISBLOOM_MODULE names, if any. Keys are written under "seenby-bench:" and removed at the end.
 
@@ -8,6 +13,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -20,6 +27,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -135,24 +143,73 @@ std::vector<Request> make_requests(std::size_t items_a_user) {
   return requests;
 }
 
-/// Wall time and the server's processor time from construction to `report`.
-class Meter {
+/// One caller's request (or tick of requests), with buffers of its own; told which of the prepared requests is next.
+using Caller = std::function<void(std::size_t)>;
+
+/// Threads that draw requests from one counter: all begin together, and none idles while there are requests left.
+class Callers {
  public:
-  explicit Meter(const Bench& bench) : bench_(bench), cpu_(bench.server_cpu()), start_(clock::now()) {}
-  void report(benchmark::State& state, std::size_t requests_an_iteration) const {
-    // The benchmark's own rates count this process's processor time; a request is mostly waiting for the server.
-    const std::chrono::duration<double> elapsed = clock::now() - start_;
-    const auto requests = static_cast<double>(state.iterations()) * static_cast<double>(requests_an_iteration);
-    state.counters["requests_per_second"] = requests / elapsed.count();
-    state.counters["server_cpu_us"] = (bench_.server_cpu() - cpu_) / requests;
+  explicit Callers(std::vector<Caller> callers)
+      : callers_(std::move(callers)), gate_(static_cast<std::ptrdiff_t>(callers_.size())) {
+    for (std::size_t i = 1; i < callers_.size(); ++i) threads_.emplace_back([this, i] { work(i); });
+  }
+  ~Callers() {
+    stop_ = true;
+    gate_.arrive_and_wait();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Callers(const Callers&) = delete;
+  Callers& operator=(const Callers&) = delete;
+
+  /// Carries out so many calls. The calling thread is the first caller: Google Benchmark measures by its time.
+  void run(std::size_t calls) {
+    end_ += calls;
+    gate_.arrive_and_wait();
+    draw(0);
+    gate_.arrive_and_wait();
+    next_ = end_;
   }
 
  private:
-  using clock = std::chrono::steady_clock;
-  const Bench& bench_;
-  double cpu_;
-  clock::time_point start_;
+  void draw(std::size_t caller) {
+    for (std::size_t call = next_++; call < end_; call = next_++) callers_[caller](call);
+  }
+  void work(std::size_t caller) {
+    while (true) {
+      gate_.arrive_and_wait();
+      if (stop_) return;
+      draw(caller);
+      gate_.arrive_and_wait();
+    }
+  }
+
+  std::vector<Caller> callers_;
+  std::barrier<> gate_;
+  std::atomic<std::size_t> next_{0};
+  std::size_t end_ = 0;  ///< written while the others wait at the gate
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
 };
+
+/// Measures calls of so many requests each: all requests over the wall time, and the server's processor time a request.
+/// `prepare` makes one caller.
+void measure(benchmark::State& state, const Bench& bench, std::size_t callers, std::size_t requests_a_call,
+             const std::function<Caller()>& prepare) {
+  std::vector<Caller> prepared;
+  for (std::size_t i = 0; i < callers; ++i) prepared.push_back(prepare());
+  for (Caller& caller : prepared) caller(0);  // its connection, its buffers
+  Callers together(std::move(prepared));
+  const std::size_t batch = requests_a_call == 1 ? 64 * callers : 4 * callers;
+  using clock = std::chrono::steady_clock;
+  const double cpu = bench.server_cpu();
+  const auto start = clock::now();
+  while (state.KeepRunningBatch(static_cast<std::int64_t>(batch))) together.run(batch);
+  // The benchmark's own rates count this thread's processor time; a request is mostly waiting for the server.
+  const std::chrono::duration<double> elapsed = clock::now() - start;
+  const auto requests = static_cast<double>(state.iterations()) * static_cast<double>(requests_a_call);
+  state.counters["requests_per_second"] = requests / elapsed.count();
+  state.counters["server_cpu_us"] = (bench.server_cpu() - cpu) / requests;
+}
 
 // ---- seenby
 
@@ -187,52 +244,63 @@ void check_answers(const Request& request, std::size_t items_a_user) {
   }
 }
 
-void read_seenby(benchmark::State& state, Bench& bench, std::size_t bytes) {
-  std::size_t items = 0;
-  const auto store = make_store(bench, bytes, items);
-  auto requests = make_requests(items);
-  // Every user once, so that what a process remembers of large values is remembered.
-  for (Request& request : requests) {
-    store->check(std::span<const std::uint64_t>(request.users),
-                 ItemBatch<std::uint64_t>{request.items, request.digests}, request.seen_by, request.status);
-    check_answers(request, items);
+void check(const RedisStore<>& store, Request& request) {
+  store.check(std::span<const std::uint64_t>(request.users), ItemBatch<std::uint64_t>{request.items, request.digests},
+              request.seen_by, request.status);
+  for (const UserStatus& status : request.status) {
+    if (status.state != UserState::known) give_up("a user is not there");
   }
-  std::size_t next = 0;
-  const Meter meter(bench);
-  for (auto _ : state) {
-    Request& request = requests[next++ % requests.size()];
-    store->check(std::span<const std::uint64_t>(request.users),
-                 ItemBatch<std::uint64_t>{request.items, request.digests}, request.seen_by, request.status);
-    benchmark::DoNotOptimize(request.seen_by.data());
-    benchmark::ClobberMemory();
-    if (request.status[0].state != UserState::known) give_up("a user is not there");
-  }
-  meter.report(state, 1);
 }
 
-void tick_seenby(benchmark::State& state, Bench& bench, std::size_t bytes) {
+void read_seenby(benchmark::State& state, Bench& bench, std::size_t bytes, std::size_t callers) {
   std::size_t items = 0;
   const auto store = make_store(bench, bytes, items);
-  auto requests = make_requests(items);
-  std::vector<CheckRequest<std::uint64_t, std::uint64_t>> tick;
-  std::size_t next = 0;
-  const Meter meter(bench);
-  for (auto _ : state) {
-    tick.clear();
-    for (std::size_t i = 0; i < requests_a_tick; ++i) {
-      Request& request = requests[next++ % requests.size()];
-      tick.push_back({request.users, {request.items, request.digests}, request.seen_by, request.status});
-    }
-    store->check_many(std::span<const CheckRequest<std::uint64_t, std::uint64_t>>(tick));
-    benchmark::ClobberMemory();
-    if (tick.back().status[0].state != UserState::known) give_up("a user is not there");
+  auto prepared = make_requests(items);
+  // Every user once, so that what a process remembers of large values is remembered.
+  for (Request& request : prepared) {
+    check(*store, request);
+    check_answers(request, items);
   }
-  meter.report(state, requests_a_tick);
+  measure(state, bench, callers, 1, [&]() -> Caller {
+    return [&store, requests = prepared](std::size_t call) mutable {
+      Request& request = requests[call % requests.size()];
+      check(*store, request);
+      benchmark::DoNotOptimize(request.seen_by.data());
+      benchmark::ClobberMemory();
+    };
+  });
+}
+
+void tick_seenby(benchmark::State& state, Bench& bench, std::size_t bytes, std::size_t callers) {
+  std::size_t items = 0;
+  const auto store = make_store(bench, bytes, items);
+  auto prepared = make_requests(items);
+  for (Request& request : prepared) check(*store, request);
+  measure(state, bench, callers, requests_a_tick, [&]() -> Caller {
+    return [&store, items, requests = prepared,
+            tick = std::vector<CheckRequest<std::uint64_t, std::uint64_t>>{}](std::size_t call) mutable {
+      tick.clear();
+      for (std::size_t i = 0; i < requests_a_tick; ++i) {
+        Request& request = requests[(call * requests_a_tick + i) % requests.size()];
+        tick.push_back({request.users, {request.items, request.digests}, request.seen_by, request.status});
+      }
+      store->check_many(std::span<const CheckRequest<std::uint64_t, std::uint64_t>>(tick));
+      benchmark::ClobberMemory();
+      if (tick.back().status[0].state != UserState::known) give_up("a user is not there");
+      check_answers(requests[call * requests_a_tick % requests.size()], items);
+    };
+  });
 }
 
 // ---- the quiz article: u5 exponent at the head, k = 4, one BITFIELD a position
 
-void read_per_bit(benchmark::State& state, Bench& bench, std::size_t bytes) {
+/// What a caller of the pipelines below keeps between requests.
+struct Pipeline {
+  std::vector<Command> batch{};
+  std::array<std::uint8_t, candidates> seen_by{};
+};
+
+void read_per_bit(benchmark::State& state, Bench& bench, std::size_t bytes, std::size_t callers) {
   constexpr std::size_t k = 4;
   constexpr std::size_t header_bits = 5;
   const std::uint64_t bits = bytes * 8;
@@ -248,43 +316,39 @@ void read_per_bit(benchmark::State& state, Bench& bench, std::size_t bytes) {
     must(execute_one(*bench.executor(), Command::with_key(1, std::string_view("SET"), key, value), Bench::patience()));
   }
   const auto requests = make_requests(items);
-  const auto deadline = Bench::patience;
-  std::size_t next = 0;
-  std::vector<Command> batch;
-  std::array<std::uint8_t, candidates> seen_by{};
-  const Meter meter(bench);
-  for (auto _ : state) {
-    const Request& request = requests[next++ % requests.size()];
-    batch.clear();
+  const auto ask = [&](Pipeline& own, const Request& request) {
+    own.batch.clear();
     for (const std::uint64_t user : request.users) {
       for (const Digest digest : request.digests) {
         const std::uint64_t step = (digest.value >> 32) | 1;
         for (std::uint64_t i = 0; i < k; ++i) {
           const std::uint64_t position = header_bits + (digest.value + i * step) % bits;
-          batch.push_back(Command::with_key(1, std::string_view("BITFIELD"), keys[user], std::string_view("GET"),
-                                            std::string_view("u1"), static_cast<std::int64_t>(position)));
+          own.batch.push_back(Command::with_key(1, std::string_view("BITFIELD"), keys[user], std::string_view("GET"),
+                                                std::string_view("u1"), static_cast<std::int64_t>(position)));
         }
       }
     }
-    const auto replies = bench.executor()->execute(batch, deadline());
+    const auto replies = bench.executor()->execute(own.batch, Bench::patience());
     if (!replies) give_up(replies.error().message);
-    seen_by.fill(0);
+    own.seen_by.fill(0);
     std::size_t at = 0;
     for (std::size_t user = 0; user < request.users.size(); ++user) {
-      for (std::size_t i = 0; i < candidates; ++i) {
+      for (std::uint8_t& seen : own.seen_by) {
         std::int64_t all = 1;
         for (std::size_t j = 0; j < k; ++j) all &= *(*replies)[at++].array()->front().integer();
-        seen_by[i] = static_cast<std::uint8_t>(seen_by[i] + all);
+        seen = static_cast<std::uint8_t>(seen + all);
       }
     }
-    benchmark::DoNotOptimize(seen_by.data());
-  }
-  meter.report(state, 1);
+    benchmark::DoNotOptimize(own.seen_by.data());
+  };
+  measure(state, bench, callers, 1, [&]() -> Caller {
+    return [&, own = Pipeline{}](std::size_t call) mutable { ask(own, requests[call % requests.size()]); };
+  });
 }
 
 // ---- RedisBloom
 
-void read_bloom(benchmark::State& state, Bench& bench, std::size_t bytes) {
+void read_bloom(benchmark::State& state, Bench& bench, std::size_t bytes, std::size_t callers) {
   // RedisBloom takes 9.585 bits an item at 1%.
   const std::size_t items = static_cast<std::size_t>(static_cast<double>(bytes * 8) / 9.585);
   std::vector<std::string> keys;
@@ -304,32 +368,45 @@ void read_bloom(benchmark::State& state, Bench& bench, std::size_t bytes) {
     }
   }
   const auto requests = make_requests(items);
-  std::size_t next = 0;
-  std::vector<Command> batch;
-  std::array<std::uint8_t, candidates> seen_by{};
-  const Meter meter(bench);
-  for (auto _ : state) {
-    const Request& request = requests[next++ % requests.size()];
-    batch.clear();
+  const auto ask = [&](Pipeline& own, const Request& request) {
+    own.batch.clear();
     for (const std::uint64_t user : request.users) {
-      Command& ask = batch.emplace_back();
-      ask.add("BF.MEXISTS").add_key(keys[user]);
-      for (const std::uint64_t item : request.items) ask.add(static_cast<std::int64_t>(item));
+      Command& exists = own.batch.emplace_back();
+      exists.add("BF.MEXISTS").add_key(keys[user]);
+      for (const std::uint64_t item : request.items) exists.add(static_cast<std::int64_t>(item));
     }
-    const auto replies = bench.executor()->execute(batch, Bench::patience());
+    const auto replies = bench.executor()->execute(own.batch, Bench::patience());
     if (!replies) give_up(replies.error().message);
-    seen_by.fill(0);
+    own.seen_by.fill(0);
     for (const Reply& reply : *replies) {
       for (std::size_t i = 0; i < candidates; ++i)
-        seen_by[i] = static_cast<std::uint8_t>(seen_by[i] + *(*reply.array())[i].integer());
+        own.seen_by[i] = static_cast<std::uint8_t>(own.seen_by[i] + *(*reply.array())[i].integer());
     }
-    benchmark::DoNotOptimize(seen_by.data());
-  }
-  meter.report(state, 1);
+    benchmark::DoNotOptimize(own.seen_by.data());
+  };
+  measure(state, bench, callers, 1, [&]() -> Caller {
+    return [&, own = Pipeline{}](std::size_t call) mutable { ask(own, requests[call % requests.size()]); };
+  });
 }
 
-void add(const std::string& name, std::function<void(benchmark::State&)> run) {
-  benchmark::RegisterBenchmark(name.c_str(), std::move(run))->Unit(benchmark::kMicrosecond);
+using Contender = void (*)(benchmark::State&, Bench&, std::size_t bytes, std::size_t callers);
+
+/// The contender with all callers, and with one.
+void add(Bench& bench, const std::string& name, Contender contender, std::size_t bytes, std::size_t callers) {
+  for (const auto& [suffix, count] : {std::pair{"", callers}, std::pair{"_one_caller", std::size_t{1}}}) {
+    benchmark::RegisterBenchmark(std::string(name).append(suffix).c_str(), [&bench, contender, bytes,
+                                                                            count = count](benchmark::State& state) {
+      contender(state, bench, bytes, count);
+    })->Unit(benchmark::kMicrosecond);
+  }
+}
+
+std::size_t callers_wanted() {
+  const char* given = std::getenv("SEENBY_BENCH_CALLERS");
+  if (given == nullptr) return 4;
+  const long callers = std::strtol(given, nullptr, 10);
+  if (callers < 1 || callers > 64) give_up("expected SEENBY_BENCH_CALLERS from 1 to 64");
+  return static_cast<std::size_t>(callers);
 }
 
 }  // namespace
@@ -344,21 +421,20 @@ int main(int argc, char** argv) {
   argv = arguments.data();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  const std::size_t callers = callers_wanted();
   Bench bench;
   if (!bench.ready()) return 0;
   const bool bloom = bench.has_bloom();
   if (!bloom) std::fprintf(stderr, "SKIPPED: bf_mexists, the server has no RedisBloom\n");
+  std::fprintf(stderr, "callers: %zu, and one where the name says so\n", callers);
   const std::pair<const char*, std::size_t> sizes[] = {
-      {"read_256B", 256}, {"read_2KiB", 2'048}, {"read_128KiB", 131'072}};
-  for (const auto& [name, bytes] : sizes) {
-    const std::string group = name;
-    add(group + "/seenby", [&bench, bytes = bytes](benchmark::State& state) { read_seenby(state, bench, bytes); });
-    add(group + "/seenby_tick100",
-        [&bench, bytes = bytes](benchmark::State& state) { tick_seenby(state, bench, bytes); });
-    add(group + "/article_per_bit",
-        [&bench, bytes = bytes](benchmark::State& state) { read_per_bit(state, bench, bytes); });
-    if (bloom)
-      add(group + "/bf_mexists", [&bench, bytes = bytes](benchmark::State& state) { read_bloom(state, bench, bytes); });
+      {"read_256B/", 256}, {"read_2KiB/", 2'048}, {"read_128KiB/", 131'072}};
+  for (const auto& [group, bytes] : sizes) {
+    const std::string name = group;
+    add(bench, name + "seenby", read_seenby, bytes, callers);
+    add(bench, name + "seenby_tick100", tick_seenby, bytes, callers);
+    add(bench, name + "article_per_bit", read_per_bit, bytes, callers);
+    if (bloom) add(bench, name + "bf_mexists", read_bloom, bytes, callers);
   }
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
