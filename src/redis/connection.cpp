@@ -8,11 +8,16 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
+#include "large_strings.hpp"
 #include "tls.hpp"
 
 namespace seenby::redis {
@@ -87,19 +92,15 @@ redisReplyObjectFunctions& reply_functions() {
 }
 
 void append_count(std::string& out, char kind, std::size_t count) {
+  std::array<char, 24> digits{};
+  const auto end = std::to_chars(digits.begin(), digits.end(), count).ptr;
   out.push_back(kind);
-  out.append(std::to_string(count)).append("\r\n");
+  out.append(digits.data(), end).append("\r\n");
 }
 
-/// The batch in RESP, ready to be handed to hiredis in one piece.
-std::string encode(std::span<const Command> batch) {
-  std::size_t bytes = 0;
-  for (const Command& command : batch) {
-    bytes += 16;
-    for (std::size_t i = 0; i < command.size(); ++i) bytes += command[i].size() + 16;
-  }
-  std::string out;
-  out.reserve(bytes);
+/// The batch in RESP, in place of what `out` held.
+void encode(std::span<const Command> batch, std::string& out) {
+  out.clear();
   for (const Command& command : batch) {
     append_count(out, '*', command.size());
     for (std::size_t i = 0; i < command.size(); ++i) {
@@ -107,7 +108,26 @@ std::string encode(std::span<const Command> batch) {
       out.append(command[i]).append("\r\n");
     }
   }
-  return out;
+}
+
+constexpr std::string_view line_end = "\r\n";
+
+/// The `$123\r\n` before a string, if all of it stands at the front.
+struct StringPrefix {
+  std::size_t bytes;  ///< of the prefix
+  std::size_t size;   ///< of the string
+};
+std::optional<StringPrefix> string_prefix(std::string_view came) noexcept {
+  constexpr std::size_t longest = 24;
+  if (came.empty() || came[0] != '$') return std::nullopt;
+  const std::string_view line = came.substr(0, longest);
+  const std::size_t end = line.find(line_end);
+  std::size_t size = 0;
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto [rest, problem] = std::from_chars(line.data() + 1, line.data() + end, size);
+  // Nil ("$-1") and nonsense are hiredis's business.
+  if (problem != std::errc{} || rest != line.data() + end || size > std::size_t{512} << 20) return std::nullopt;
+  return StringPrefix{end + line_end.size(), size};
 }
 
 bool set_blocking(int fd, bool blocking) noexcept {
@@ -125,6 +145,10 @@ struct Connection::Impl {
   bool usable = false;
   bool answered = false;  ///< a byte of the current batch's answer came
   std::unique_ptr<Destination> destination = std::make_unique<Destination>();
+  std::string outgoing;                    ///< what was sent last; kept for its memory
+  std::chrono::milliseconds recv_limit{};  ///< SO_RCVTIMEO
+  std::string* partial = nullptr;          ///< a string of which `partial_filled` bytes have come, and no line end
+  std::size_t partial_filled = 0;
 
   Error fail(ErrorCode code, std::string_view what) {
     usable = false;
@@ -159,7 +183,7 @@ struct Connection::Impl {
   /// Past hiredis, whose write() would raise SIGPIPE when the server is gone, and without its copy of the batch.
   Result<void> write(std::string_view bytes, Deadline deadline) {
     while (true) {
-      const ssize_t sent = ::send(context->fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t sent = ::send(context->fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent < 0 && errno != EAGAIN && errno != EINTR) {
         std::string what = "writing: ";
         return fail(ErrorCode::unreachable, what.append(std::strerror(errno)));
@@ -184,25 +208,117 @@ struct Connection::Impl {
     }
   }
 
-  /// Feeds the reader with what has come. Past hiredis, which reads 16 KiB at a time.
-  Result<void> read_some() {
+  Result<void> read_through_tls(std::size_t count, Deadline deadline) {
+    if (auto ready = wait(POLLIN, deadline, "waiting for an answer"); !ready) return ready;
     answered = true;
-    if (session.active()) {
-      if (redisBufferRead(context.get()) != REDIS_OK) return fail_with_context(ErrorCode::unreachable, "reading");
-      return {};
-    }
-    thread_local std::vector<char> buffer(std::size_t{256} << 10);
-    const ssize_t got = ::recv(context->fd, buffer.data(), buffer.size(), 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-    if (got <= 0) {
-      answered = destination->complete != 0;
+    if (redisBufferRead(context.get()) != REDIS_OK) return fail_with_context(ErrorCode::unreachable, "reading");
+    return parse(count);
+  }
+
+  /// Sleeps in the one system call that also reads. Setting the socket's time-out is another, so it is only set anew
+  /// when it would wake this thread later than the deadline by more than a sixty-fourth of the time left, or far too
+  /// early.
+  Result<std::size_t> receive_bytes(std::span<iovec> into, Deadline deadline) {
+    while (true) {
+      // What is already here is taken after the deadline too: another node of a cluster may have used up the time.
+      const auto left = deadline.left();
+      const bool late = left.count() == 0;
+      if (!late && (recv_limit > left + left / 64 || recv_limit < left / 4)) {
+        const timeval limit = timeval_of(left);
+        if (setsockopt(context->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
+          return fail(ErrorCode::io, std::strerror(errno));
+        }
+        recv_limit = left;
+      }
+      msghdr message{};
+      message.msg_iov = into.data();
+      message.msg_iovlen = into.size();
+      const ssize_t got = ::recvmsg(context->fd, &message, late ? MSG_DONTWAIT : 0);
+      if (got > 0) return static_cast<std::size_t>(got);
+      if (late && got < 0 && errno == EAGAIN) return fail(ErrorCode::timed_out, "timed out waiting for an answer");
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       std::string what = "reading: ";
       return fail(ErrorCode::unreachable,
                   what.append(got == 0 ? "the server closed the connection" : std::strerror(errno)));
     }
-    if (redisReaderFeed(context->reader, buffer.data(), static_cast<std::size_t>(got)) != REDIS_OK) {
-      return fail(ErrorCode::corrupt, context->reader->errstr);
+  }
+
+  /// Reads what has come, and takes replies off it. Past hiredis's reader where it is a string: a value of 128 KiB is
+  /// then copied once, by the kernel, into memory that the thread has used before.
+  Result<void> read_some(std::size_t count, Deadline deadline) {
+    if (session.active()) return read_through_tls(count, deadline);
+    std::array<char, std::size_t{16} << 10> buffer;  // NOLINT: recvmsg fills it
+    std::array<iovec, 2> into{iovec{nullptr, 0}, iovec{buffer.data(), buffer.size()}};
+    if (partial != nullptr) into[0] = {partial->data() + partial_filled, partial->size() - partial_filled};
+    const auto received = receive_bytes(into, deadline);
+    if (!received) return received.error();
+    answered = true;
+    const std::size_t direct = std::min(*received, into[0].iov_len);
+    partial_filled += direct;
+    if (auto whole = end_partial(); !whole) return whole;
+    std::string_view came(buffer.data(), *received - direct);
+    while (!came.empty() && destination->complete < count) {
+      if (between_replies()) {
+        if (const auto prefix = string_prefix(came)) {
+          if (auto begun = take_string_reply(came, *prefix); !begun) return begun;
+          continue;
+        }
+      }
+      if (redisReaderFeed(context->reader, came.data(), came.size()) != REDIS_OK) {
+        return fail(ErrorCode::corrupt, context->reader->errstr);
+      }
+      return parse(count);
     }
+    // It would answer the next request's first command.
+    if (!came.empty()) return fail(ErrorCode::corrupt, "more came than was asked for");
+    return {};
+  }
+
+  /// Takes a string, or its beginning, off the front of what came.
+  Result<void> take_string_reply(std::string_view& came, StringPrefix prefix) {
+    Reply& slot = destination->replies[destination->complete];
+    const std::size_t with_end = prefix.size + line_end.size();
+    came.remove_prefix(prefix.bytes);
+    if (came.size() >= with_end) {
+      if (came.substr(prefix.size, line_end.size()) != line_end) return no_line_end();
+      slot = Reply(std::string(came.substr(0, prefix.size)));
+      ++destination->complete;
+      came.remove_prefix(with_end);
+      return {};
+    }
+    slot = Reply(take_string(with_end));
+    partial = slot.string();
+    partial_filled = came.copy(partial->data(), came.size());
+    came = {};
+    return {};
+  }
+  /// Ends the string that was begun, if all of it is there.
+  Result<void> end_partial() {
+    if (partial == nullptr || partial_filled < partial->size()) return {};
+    if (!partial->ends_with(line_end)) return no_line_end();
+    partial->resize(partial->size() - line_end.size());
+    partial = nullptr;
+    ++destination->complete;
+    return {};
+  }
+  Error no_line_end() { return fail(ErrorCode::corrupt, "expected the end of a line after a string"); }
+
+  /// Whether hiredis's reader holds nothing.
+  [[nodiscard]] bool between_replies() const noexcept {
+    return context->reader->ridx == -1 && context->reader->pos == context->reader->len;
+  }
+  /// Takes what is whole out of hiredis's reader.
+  Result<void> parse(std::size_t count) {
+    while (destination->complete < count) {
+      void* parsed = nullptr;
+      if (redisReaderGetReply(context->reader, &parsed) != REDIS_OK) {
+        std::string what = "parsing: ";
+        return fail(ErrorCode::corrupt, what.append(context->reader->errstr));
+      }
+      if (parsed == nullptr) return {};
+      ++destination->complete;
+    }
+    if (!between_replies()) return fail(ErrorCode::corrupt, "more came than was asked for");
     return {};
   }
 
@@ -222,9 +338,9 @@ struct Connection::Impl {
         return shaken;
       }
     }
-    // From here on every wait is a poll with the batch's own deadline. hiredis takes EAGAIN as an error only on
-    // contexts that it believes to block.
-    if (!set_blocking(context->fd, false)) return fail(ErrorCode::io, std::strerror(errno));
+    // From here on every wait ends at the batch's own deadline: recv_limit's, or that of a poll. hiredis takes EAGAIN
+    // as an error only on contexts that it believes to block.
+    if (!set_blocking(context->fd, !session.active())) return fail(ErrorCode::io, std::strerror(errno));
     context->flags &= ~REDIS_BLOCK;
     context->reader->fn = &reply_functions();
     context->reader->privdata = destination.get();
@@ -280,8 +396,12 @@ Result<void> Connection::send(std::span<const Command> batch, Deadline deadline)
   Impl& impl = *impl_;
   if (!impl.usable) return impl.fail(ErrorCode::unreachable, "the connection was dropped before");
   impl.answered = false;
-  const std::string bytes = encode(batch);
-  return impl.session.active() ? impl.write_through_tls(bytes, deadline) : impl.write(bytes, deadline);
+  encode(batch, impl.outgoing);
+  auto sent =
+      impl.session.active() ? impl.write_through_tls(impl.outgoing, deadline) : impl.write(impl.outgoing, deadline);
+  constexpr std::size_t enough_to_keep = std::size_t{256} << 10;
+  if (impl.outgoing.capacity() > enough_to_keep) impl.outgoing = {};
+  return sent;
 }
 
 Result<std::vector<Reply>> Connection::receive(std::size_t count, Deadline deadline) {
@@ -290,20 +410,11 @@ Result<std::vector<Reply>> Connection::receive(std::size_t count, Deadline deadl
   Destination& destination = *impl.destination;
   destination.replies.assign(count, Reply());
   destination.complete = 0;
-  while (true) {
-    while (destination.complete < count) {
-      void* parsed = nullptr;
-      if (redisReaderGetReply(impl.context->reader, &parsed) != REDIS_OK) {
-        std::string what = "parsing: ";
-        return impl.fail(ErrorCode::corrupt, what.append(impl.context->reader->errstr));
-      }
-      if (parsed == nullptr) break;
-      ++destination.complete;
-    }
-    if (destination.complete == count) return std::move(destination.replies);
-    if (auto ready = impl.wait(POLLIN, deadline, "waiting for an answer"); !ready) return std::move(ready).error();
-    if (auto read = impl.read_some(); !read) return std::move(read).error();
+  impl.partial = nullptr;
+  while (destination.complete < count) {
+    if (auto read = impl.read_some(count, deadline); !read) return std::move(read).error();
   }
+  return std::move(destination.replies);
 }
 
 Result<std::vector<Reply>> Connection::execute(std::span<const Command> batch, Deadline deadline) {

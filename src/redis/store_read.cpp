@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "large_strings.hpp"
 #include "seenby/detail/kernels.hpp"
 #include "seenby/layout/split_block.hpp"
 #include "store_state.hpp"
@@ -69,6 +70,16 @@ class Reader {
  public:
   Reader(const StoreState& state, std::span<const StoreProtocol::Job> jobs)
       : state_(state), jobs_(jobs), newest_(state.slices.newest(state.now())) {}
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader() {
+    for (auto* const replies : {&first_, &second_}) {
+      if (!*replies) continue;
+      for (Reply& reply : **replies) {
+        if (reply.string() != nullptr) give_back(std::move(*reply.string()));
+      }
+    }
+  }
 
   /// Asks; afterwards `users()` hold the values or the errors.
   void run() {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "seenby/redis/pool.hpp"
 #include "seenby/redis/script.hpp"
 #include "support/redis_server.hpp"
+#include "support/resp_peer.hpp"
 
 using namespace seenby;
 using namespace seenby::redis;
@@ -56,6 +58,70 @@ TEST_CASE("A pipeline's replies stand in the order of its commands, each of its 
     CHECK(replies[7].error()->code == ErrorCode::unavailable);
     CHECK(*replies[8].integer() == 1);
     CHECK(executor.execute({}, Deadline::after(1s)).value().empty());
+  }
+}
+
+TEST_CASE("Replies are read alike wherever the bytes are cut, and strings among other types", "[redis]") {
+  namespace resp = seenby::test::resp;
+  const auto string = [](std::string_view text) {
+    return std::string("$").append(std::to_string(text.size())).append("\r\n").append(text).append("\r\n");
+  };
+  const auto seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 60; ++round) {
+    const std::string large(20'000 + random() % 200'000, static_cast<char>('a' + round % 26));
+    const std::vector<std::string> kinds{string("with \r\n in it"),
+                                         string(""),
+                                         string(large),
+                                         resp::nil(),
+                                         resp::array({string("x"), resp::integer(7)}),
+                                         resp::status("OK"),
+                                         resp::error("WRONGTYPE no string"),
+                                         resp::integer(-5)};
+    std::vector<std::size_t> sent;
+    std::string all;
+    for (std::size_t i = 0; i < 24; ++i) all += kinds[sent.emplace_back(random() % kinds.size())];
+    std::vector<std::size_t> cuts{0, all.size()};
+    while (cuts.size() <= sent.size()) cuts.push_back(random() % (all.size() + 1));
+    std::sort(cuts.begin(), cuts.end());
+    std::size_t next = 0;
+    const seenby::test::RespPeer peer([&](const auto&) {
+      const std::size_t at = next++;
+      return std::optional(all.substr(cuts[at], cuts[at + 1] - cuts[at]));
+    });
+    PooledExecutor executor(peer.endpoint(), {.command_timeout = 10s});
+    const std::vector<Command> batch(sent.size(), command_of({"ANY"}));
+    const auto replies = executor.execute(batch, Deadline::after(10s));
+    REQUIRE(replies);
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      const Reply& reply = (*replies)[i];
+      INFO("reply " << i << " of kind " << sent[i]);
+      switch (sent[i]) {
+        case 0: REQUIRE(reply.is_status("with \r\n in it")); break;
+        case 1: REQUIRE(reply.is_status("")); break;
+        case 2: REQUIRE(reply.is_status(large)); break;
+        case 3: REQUIRE(reply.is_nil()); break;
+        case 4: REQUIRE((*reply.array())[0].is_status("x")); break;
+        case 5: REQUIRE(reply.is_status("OK")); break;
+        case 6: REQUIRE(reply.error()->code == ErrorCode::wrong_type); break;
+        default: REQUIRE(*reply.integer() == -5);
+      }
+    }
+  }
+}
+
+TEST_CASE("A connection whose server says more than it was asked for, or nonsense, is dropped", "[redis]") {
+  for (const std::string answer :
+       {"$2\r\nok\r\n$5\r\nstray\r\n", "+OK\r\n+OK\r\n", ":1\r\n$", "$2\r\nokXX", "$-7\r\n", "$x\r\n", "?\r\n"}) {
+    INFO(answer);
+    const seenby::test::RespPeer peer([&](const auto&) { return std::optional(answer); });
+    PooledExecutor executor(peer.endpoint(), {.command_timeout = 5s}, {.size = 1, .breaker = {}});
+    const Command any = command_of({"ANY"});
+    const auto outcome = executor.execute({&any, 1}, Deadline::after(5s));
+    REQUIRE_FALSE(outcome.has_value());
+    CHECK(outcome.error().code == ErrorCode::corrupt);
+    CHECK(executor.counters().connections_dropped == 1);
   }
 }
 
