@@ -49,7 +49,7 @@ Error ConnectionPool::breaker_error() const {
 
 Result<ConnectionPool::Lease> ConnectionPool::borrow(Deadline deadline) {
   const auto lease = connection_.connect_timeout + connection_.command_timeout;
-  if (!breaker_.allow(CircuitBreaker::clock::now(), lease)) return breaker_error();
+  if (breaker_.is_open() && !breaker_.allow(CircuitBreaker::clock::now(), lease)) return breaker_error();
   std::unique_lock lock(mutex_);
   while (true) {
     while (!idle_.empty()) {

@@ -2,10 +2,13 @@
 // The reading half of StoreProtocol: look-ups in one pipelined round trip.
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "large_strings.hpp"
+#include "recycled.hpp"
 #include "seenby/detail/kernels.hpp"
 #include "seenby/layout/split_block.hpp"
 #include "store_state.hpp"
@@ -24,6 +27,16 @@ struct KeyRead {
   bool found = false;
   std::vector<detail::SplitBlockRef> filters{};  ///< in the reply, once read whole
   std::vector<std::uint8_t> answers{};           ///< once read by block
+
+  void clear() noexcept {
+    key.clear();
+    slice = 0;
+    reply = none;
+    by_block.reset();
+    found = false;
+    filters.clear();
+    answers.clear();
+  }
 };
 
 /// One user of one job.
@@ -32,10 +45,19 @@ struct UserRead {
   std::size_t user = 0;
   std::string key;
   std::size_t list_reply = none;  ///< with a window: the list of slices
-  std::vector<KeyRead> reads{};
+  Recycled<KeyRead> reads{};
   UserState state = UserState::known;
   std::shared_ptr<const Error> error{};
 
+  void clear() noexcept {
+    job = 0;
+    user = 0;
+    key.clear();
+    list_reply = none;
+    reads.clear();
+    state = UserState::known;
+    error.reset();
+  }
   void fail(Error what) {
     state = UserState::unreachable;
     error = std::make_shared<const Error>(std::move(what));
@@ -44,14 +66,56 @@ struct UserRead {
 
 /// From here on it can pay to read single blocks, and shapes are remembered.
 constexpr std::size_t large_value_bytes = std::size_t{16} << 10;
-/// More than this in one pipeline no longer stays in the caches of server and client: 100 requests of two filters of
-/// 128 KiB each take 97 ms whole and 19 ms by block.
-constexpr std::size_t whole_batch_bytes = std::size_t{2} << 20;
+/// What one block costs, in bytes of a value read whole. Over a network that is what goes over the wire. On one machine
+/// it is processor time, of the server for 100 candidates in 128 KiB over a Unix socket: 16 us whole, 47 us by GETRANGE
+/// a block, and in one script 160 us by GETRANGE and 180 to 210 us by GET.
+constexpr std::size_t block_bytes_on_the_wire = 64;
+constexpr std::size_t block_bytes_of_time = 4'096;
+/// Much more than this in one pipeline no longer stays in the caches of server and client, and what the replies lie in
+/// no longer comes back from `give_back`.
+constexpr std::size_t trip_bytes = std::size_t{1} << 20;
 
 /// A read that must be repeated whole, in the second trip.
 struct Again {
   std::size_t user;
   std::size_t read;
+};
+
+/// What a look-up builds, kept by its thread from one to the next.
+struct Workshop {
+  Recycled<UserRead> users;
+  Recycled<Command> batch;
+  std::vector<Again> again;
+  std::vector<detail::SplitBlockRef> simple;
+  std::vector<std::uint8_t> flags;
+  std::vector<std::uint8_t> scratch;
+};
+
+/// The thread's workshop, or a new one while a look-up is in it: an executor may run another on the same thread.
+class WorkshopLoan {
+ public:
+  WorkshopLoan() : workshop_(std::move(of_thread())) {
+    if (!workshop_) workshop_ = std::make_unique<Workshop>();
+  }
+  WorkshopLoan(const WorkshopLoan&) = delete;
+  WorkshopLoan& operator=(const WorkshopLoan&) = delete;
+  ~WorkshopLoan() {
+    // Not what a large tick took.
+    constexpr std::size_t most_kept = 256;
+    if (workshop_->users.kept() > most_kept || workshop_->batch.kept() > most_kept) return;
+    workshop_->users.clear();
+    workshop_->batch.clear();
+    workshop_->again.clear();
+    of_thread() = std::move(workshop_);
+  }
+  [[nodiscard]] Workshop& operator*() const noexcept { return *workshop_; }
+
+ private:
+  static std::unique_ptr<Workshop>& of_thread() noexcept {
+    thread_local std::unique_ptr<Workshop> workshop;
+    return workshop;
+  }
+  std::unique_ptr<Workshop> workshop_;
 };
 
 detail::SplitBlockRef ref_of(std::string_view value, const Frame& frame) noexcept {
@@ -65,11 +129,23 @@ Error unexpected(const Reply& reply, std::string_view expected, std::string_view
   return named({ErrorCode::corrupt, message.append(expected).append(", got ").append(reply.type_name())}, key);
 }
 
-/// One call of `check`: plan, ask, and ask again for what turned out to be large or to have changed meanwhile.
+/// One round trip of `check`: plan, ask, and ask again for what has changed since its shape was remembered.
 class Reader {
  public:
-  Reader(const StoreState& state, std::span<const StoreProtocol::Job> jobs)
-      : state_(state), jobs_(jobs), newest_(state.slices.newest(state.now())) {}
+  /// For the first jobs of the given, as many as `taken` then says: those whose values stay in the caches together.
+  Reader(const StoreState& state, std::span<const StoreProtocol::Job> jobs, Workshop& workshop)
+      : state_(state),
+        jobs_(jobs),
+        newest_(state.slices.windowed() ? state.slices.newest(state.now()) : 0),
+        users_(workshop.users),
+        batch_(workshop.batch),
+        again_(workshop.again),
+        workshop_(workshop) {
+    users_.clear();
+    batch_.clear();
+    again_.clear();
+    plan();
+  }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
   ~Reader() {
@@ -82,16 +158,14 @@ class Reader {
   }
 
   /// Asks; afterwards `users()` hold the values or the errors.
-  void run() {
-    const Deadline deadline = Deadline::after(state_.options.timeout);
-    plan();
-    first_ = state_.executor->execute(batch_, deadline);
+  void run(Deadline deadline) {
+    first_ = state_.executor->execute(batch_.all(), deadline);
     if (!first_) return fail_all(first_.error());
     for (std::size_t i = 0; i < users_.size(); ++i) take_first(i);
     if (again_.empty()) return;
     batch_.clear();
-    for (const Again& again : again_) batch_.emplace_back().reads_only().add("GET").add_key(read_of(again).key);
-    second_ = state_.executor->execute(batch_, deadline);
+    for (const Again& again : again_) batch_.next().reads_only().add("GET").add_key(read_of(again).key);
+    second_ = state_.executor->execute(batch_.all(), deadline);
     for (std::size_t i = 0; i < again_.size(); ++i) take_second(i);
   }
 
@@ -101,11 +175,12 @@ class Reader {
     for (std::size_t job = 0; job < jobs_.size(); ++job) {
       const std::size_t begin = next;
       next += jobs_[job].users.size();
-      answer_job(jobs_[job], std::span(users_).subspan(begin, next - begin));
+      answer_job(jobs_[job], users_.all().subspan(begin, next - begin));
     }
   }
 
-  [[nodiscard]] std::span<const UserRead> users() const noexcept { return users_; }
+  [[nodiscard]] std::size_t taken() const noexcept { return jobs_.size(); }
+  [[nodiscard]] std::span<const UserRead> users() const noexcept { return users_.all(); }
   [[nodiscard]] std::int64_t newest() const noexcept { return newest_; }
 
   /// flags[i] becomes 1 where one of the key's filters may contain digest i; other entries stay.
@@ -125,25 +200,23 @@ class Reader {
   [[nodiscard]] const Reply& reply(std::size_t index) const { return (*first_)[index]; }
 
   void plan() {
-    std::size_t count = 0;
-    for (const auto& job : jobs_) count += job.users.size();
-    user_count_ = count;
-    users_.reserve(count);
-    batch_.reserve(count * static_cast<std::size_t>(1 + (state_.slices.windowed() ? state_.slices.tested() : 0)));
-    limit_text_ = std::to_string(state_.whole_read_bytes);
     for (std::size_t job = 0; job < jobs_.size(); ++job) {
+      if (expected_bytes_ >= trip_bytes) {
+        jobs_ = jobs_.first(job);
+        return;
+      }
       for (std::size_t i = 0; i < jobs_[job].users.size(); ++i) {
-        UserRead& user = users_.emplace_back();
+        UserRead& user = users_.next();
         user.job = job;
         user.user = i;
-        user.key = state_.key_of(jobs_[job].users[i]);
+        state_.append_key(user.key, jobs_[job].users[i]);
         if (!state_.slices.windowed()) {
           plan_key(user, user.key, 0);
           continue;
         }
         // The list first: a slice acknowledged before this call is in it, and one that it names must be there below.
         user.list_reply = batch_.size();
-        batch_.emplace_back().reads_only().add("GET").add_key(user.key);
+        batch_.next().reads_only().add("GET").add_key(user.key);
         for (std::int64_t slice = newest_; slice > newest_ - state_.slices.tested(); --slice) {
           plan_key(user, state_.slice_key(user.key, slice), slice);
         }
@@ -152,32 +225,34 @@ class Reader {
   }
 
   void plan_key(UserRead& user, const std::string& key, std::int64_t slice) {
-    KeyRead& read = user.reads.emplace_back();
+    KeyRead& read = user.reads.next();
     read.slice = slice;
     read.reply = batch_.size();
     read.key = key;
     if (state_.any_large.load(std::memory_order_relaxed)) {
       auto shape = state_.shapes.find(key);
-      if (shape && pays_by_block(*shape, digests_of(user).size())) read.by_block = std::move(shape);
+      if (shape && pays_by_block(*shape, digests_of(user).size())) {
+        read.by_block = std::move(shape);
+      } else if (shape) {
+        expected_bytes_ += shape->value_bytes;
+      }
     }
     if (read.by_block) return plan_blocks(read, digests_of(user));
-    // One byte over the limit tells a value that ends there from a larger one. Our values are never empty, so that ""
-    // means missing.
-    batch_.emplace_back().reads_only().add("GETRANGE").add_key(key).add("0").add(limit_text_);
+    batch_.next().reads_only().add("GET").add_key(key);
   }
 
   [[nodiscard]] bool pays_by_block(const Shape& shape, std::size_t digests) const {
     if (!shape.complete || shape.value_bytes <= large_value_bytes) return false;
-    // A block costs about 64 bytes both ways.
-    if (shape.frames.size() * digests * 64 >= shape.value_bytes) return false;
-    return shape.value_bytes > state_.whole_read_bytes || shape.value_bytes * user_count_ > whole_batch_bytes;
+    const std::size_t blocks = shape.frames.size() * digests;
+    const bool over_limit = shape.value_bytes > state_.whole_read_bytes;
+    return blocks * (over_limit ? block_bytes_on_the_wire : block_bytes_of_time) < shape.value_bytes;
   }
 
   void plan_blocks(const KeyRead& read, std::span<const Digest> digests) {
     // The header before and after the blocks: a generation never comes back, so if both are the one we know, every
     // block between was read from that value.
     const auto range = [&](std::size_t from, std::size_t bytes) {
-      batch_.emplace_back()
+      batch_.next()
           .reads_only()
           .add("GETRANGE")
           .add_key(read.key)
@@ -211,8 +286,9 @@ class Reader {
     if (user.list_reply != none && !take_list(user, list)) return;
     for (std::size_t i = 0; i < user.reads.size() && user.state == UserState::known; ++i) {
       KeyRead& read = user.reads[i];
-      const bool done = read.by_block ? take_blocks(user, read) : take_range(user, read);
+      const bool done = !read.by_block || take_blocks(user, read);
       if (!done) again_.push_back({index, i});
+      if (!read.by_block) take_whole(user, read, reply(read.reply));
       const bool must_be_there = !list || list->lists(read.slice);
       if (done && !read.found && must_be_there && user.state == UserState::known) user.state = UserState::missing;
     }
@@ -221,7 +297,7 @@ class Reader {
     if (!list) return;
     for (const std::int64_t slice : list->slices()) {
       if (slice <= newest_) continue;
-      KeyRead& ahead = user.reads.emplace_back();
+      KeyRead& ahead = user.reads.next();
       ahead.key = state_.slice_key(user.key, slice);
       ahead.slice = slice;
       again_.push_back({index, user.reads.size() - 1});
@@ -249,20 +325,13 @@ class Reader {
     return user.state == UserState::known;
   }
 
-  /// False when the value is larger than was asked for.
-  bool take_range(UserRead& user, KeyRead& read) {
-    const Reply& got = reply(read.reply);
-    if (got.string() == nullptr) {
-      user.fail(unexpected(got, "a filter", read.key));
-      return true;
-    }
-    if (got.string()->size() > state_.whole_read_bytes) return false;
+  void take_whole(UserRead& user, KeyRead& read, const Reply& got) {
+    if (got.is_nil()) return;
+    if (got.string() == nullptr) return user.fail(unexpected(got, "a filter", read.key));
     take_value(user, read, *got.string());
-    return true;
   }
 
   void take_value(UserRead& user, KeyRead& read, std::string_view value) {
-    if (value.empty()) return;
     read.found = true;
     std::size_t at = 0;
     do {
@@ -334,21 +403,21 @@ class Reader {
     state_.any_large.store(true, std::memory_order_relaxed);
   }
 
-  static void answer_job(const StoreProtocol::Job& job, std::span<UserRead> users) {
+  void answer_job(const StoreProtocol::Job& job, std::span<const UserRead> users) {
     const auto digests = job.digests;
-    std::vector<detail::SplitBlockRef> simple;
-    for (UserRead& user : users) {
+    std::vector<detail::SplitBlockRef>& simple = workshop_.simple;
+    simple.clear();
+    for (const UserRead& user : users) {
       job.status[user.user] = {user.state, user.error};
       if (is_simple(user)) simple.push_back(user.reads[0].filters[0]);
     }
     // Users of one filter go through the pair kernel together, one mask for two of them.
     detail::check_all(simple, digests.data(), digests.size(), job.seen_by.data());
-    std::vector<std::uint8_t> flags;
-    std::vector<std::uint8_t> scratch;
     for (const UserRead& user : users) {
       if (user.state != UserState::known || is_simple(user)) continue;
+      std::vector<std::uint8_t>& flags = workshop_.flags;
       flags.assign(digests.size(), 0);
-      for (const KeyRead& read : user.reads) mark(read, digests, flags, scratch);
+      for (const KeyRead& read : user.reads) mark(read, digests, flags, workshop_.scratch);
       for (std::size_t i = 0; i < digests.size(); ++i) {
         job.seen_by[i] = static_cast<std::uint8_t>(job.seen_by[i] + flags[i]);
       }
@@ -362,11 +431,11 @@ class Reader {
   const StoreState& state_;
   std::span<const StoreProtocol::Job> jobs_;
   std::int64_t newest_;
-  std::size_t user_count_ = 0;
-  std::string limit_text_;
-  std::vector<UserRead> users_;
-  std::vector<Command> batch_;
-  std::vector<Again> again_;
+  std::size_t expected_bytes_ = 0;  ///< of values known to be large, read whole
+  Recycled<UserRead>& users_;
+  Recycled<Command>& batch_;
+  std::vector<Again>& again_;
+  Workshop& workshop_;
   Result<std::vector<Reply>> first_{std::vector<Reply>{}};
   Result<std::vector<Reply>> second_{std::vector<Reply>{}};
 };
@@ -374,17 +443,23 @@ class Reader {
 }  // namespace
 
 void StoreProtocol::check(std::span<const Job> jobs) const {
-  Reader reader(*state_, jobs);
-  reader.run();
-  reader.answer();
+  const Deadline deadline = Deadline::after(state_->options.timeout);
+  const WorkshopLoan workshop;
+  while (!jobs.empty()) {
+    Reader reader(*state_, jobs, *workshop);
+    reader.run(deadline);
+    reader.answer();
+    jobs = jobs.subspan(reader.taken());
+  }
 }
 
 Result<void> StoreProtocol::age(const std::string& user, std::span<const Digest> digests,
                                 std::span<std::uint8_t> ages) const {
   std::fill(ages.begin(), ages.end(), std::uint8_t{255});
   const Job job{{&user, 1}, digests, {}, {}};
-  Reader reader(*state_, {&job, 1});
-  reader.run();
+  const WorkshopLoan workshop;
+  Reader reader(*state_, {&job, 1}, *workshop);
+  reader.run(Deadline::after(state_->options.timeout));
   const UserRead& read = reader.users()[0];
   if (read.state == UserState::unreachable) return *read.error;
   if (read.state == UserState::missing) return {};

@@ -60,9 +60,14 @@ StoreState::StoreState(std::shared_ptr<Executor> client, const StorePolicy& stor
 }
 
 std::string StoreState::key_of(std::string_view user) const {
-  std::string key = options.prefix;
-  if (user.find_first_of("{}%") == std::string_view::npos) { return key.append("{").append(user).append("}"); }
-  return key.append("{").append(escaped(user)).append("}");
+  std::string key;
+  append_key(key, user);
+  return key;
+}
+
+void StoreState::append_key(std::string& out, std::string_view user) const {
+  const bool plain = user.find_first_of("{}%") == std::string_view::npos;
+  out.append(options.prefix).append("{").append(plain ? user : std::string_view(escaped(user))).append("}");
 }
 
 std::string StoreState::slice_key(std::string_view key, std::int64_t slice) const {

@@ -29,7 +29,7 @@ struct StoreState {
   double fpr;  ///< of one filter
   std::size_t whole_read_bytes;
   mutable ShapeCache shapes;
-  mutable std::atomic<bool> any_large{false};  ///< some value was over whole_read_bytes: look-ups ask `shapes`
+  mutable std::atomic<bool> any_large{false};  ///< some value was over 16 KiB: look-ups ask `shapes`
 
   std::atomic<std::uint64_t> records{0};
   std::atomic<std::uint64_t> write_failures{0};
@@ -41,6 +41,7 @@ struct StoreState {
 
   [[nodiscard]] Time now() const { return policy.clock ? policy.clock() : system_time(); }
   [[nodiscard]] std::string key_of(std::string_view user) const;
+  void append_key(std::string& out, std::string_view user) const;
   [[nodiscard]] std::string slice_key(std::string_view key, std::int64_t slice) const;
   /// How many items a filter holds at its rate; remembered, since it takes a search.
   [[nodiscard]] std::uint64_t capacity_of(const FilterHeader& header) const;

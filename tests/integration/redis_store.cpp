@@ -117,6 +117,98 @@ TEST_CASE("A look-up is one round trip for all users, slices and requests", "[re
   }
 }
 
+TEST_CASE("Large values are read whole for many candidates and by block for few, a megabyte a trip",
+          "[redis][000-05]") {
+  const RedisServer server;
+  class Counting final : public Executor {
+   public:
+    explicit Counting(std::shared_ptr<Executor> inner) : inner_(std::move(inner)) {}
+    Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline) override {
+      commands.push_back(batch.size());
+      return inner_->execute(batch, deadline);
+    }
+    std::string name() const override { return inner_->name(); }
+    bool is_local() const override { return true; }
+    std::vector<std::size_t> commands;
+
+   private:
+    std::shared_ptr<Executor> inner_;
+  };
+  auto counting = std::make_shared<Counting>(make_executor(server.socket_url()).value());
+  RedisStore<> store(counting, {.initial_items = 100'000});
+  constexpr std::uint64_t users = 24;
+  for (std::uint64_t user = 0; user < users; ++user) REQUIRE(record(store, user, sequence(user * 1'000, 900)));
+  REQUIRE(server.call_integer({"STRLEN", store.key_of(1)}) > 128 << 10);
+  std::vector<std::vector<std::uint64_t>> pairs;
+  for (std::uint64_t user = 0; user < users; user += 2) pairs.push_back({user, user + 1});
+  // The first tick does not know the sizes, the second does; each request asks for a hundred items of its own users.
+  for (const bool sizes_known : {false, true}) {
+    std::vector<std::vector<std::uint64_t>> items;
+    std::vector<std::vector<Digest>> digests;
+    std::vector<CheckAnswer> answers;
+    std::vector<CheckRequest<std::uint64_t, std::uint64_t>> requests;
+    for (const auto& pair : pairs) {
+      items.push_back(sequence(pair[1] * 1'000 - 50, 100));
+      digests.push_back(digests_of(items.back()));
+      answers.push_back({std::vector<std::uint8_t>(100), std::vector<UserStatus>(2)});
+    }
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      requests.push_back({pairs[i], {items[i], digests[i]}, answers[i].seen_by, answers[i].status});
+    }
+    counting->commands.clear();
+    store.check_many(std::span<const CheckRequest<std::uint64_t, std::uint64_t>>(requests));
+    std::size_t asked = 0;
+    for (const std::size_t commands : counting->commands) asked += commands;
+    CHECK(asked == users);
+    CHECK((counting->commands.size() > 1) == sizes_known);
+    for (const CheckAnswer& answer : answers) {
+      for (const UserStatus& status : answer.status) REQUIRE(status.state == UserState::known);
+      // The second user saw the second half; before it lie a hundred numbers that nobody saw.
+      for (std::size_t i = 50; i < 100; ++i) REQUIRE(answer.seen_by[i] >= 1);
+      REQUIRE(answer.seen() <= 50 + binomial_bound(100, 0.01));
+    }
+  }
+  // Ten blocks of 32 bytes, and the header twice, instead of 128 KiB.
+  counting->commands.clear();
+  CHECK(ask(store, {3}, sequence(3'000, 10)).seen() == 10);
+  CHECK(counting->commands == std::vector<std::size_t>{12});
+  counting->commands.clear();
+  CHECK(ask(store, {3}, sequence(3'000, 100)).seen() == 100);
+  CHECK(counting->commands == std::vector<std::size_t>{1});
+}
+
+TEST_CASE("An executor may run another look-up on the thread that waits for it", "[redis]") {
+  const RedisServer server;
+  class Nesting final : public Executor {
+   public:
+    explicit Nesting(std::shared_ptr<Executor> inner) : inner_(std::move(inner)) {}
+    Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline) override {
+      if (store != nullptr && std::exchange(nest, false)) { inner_answer = ask(*store, {2}, sequence(0, 40)); }
+      return inner_->execute(batch, deadline);
+    }
+    std::string name() const override { return inner_->name(); }
+    const RedisStore<>* store = nullptr;
+    bool nest = false;
+    CheckAnswer inner_answer;
+
+   private:
+    std::shared_ptr<Executor> inner_;
+  };
+  auto nesting = std::make_shared<Nesting>(make_executor(server.socket_url()).value());
+  RedisStore<> store(nesting, {});
+  nesting->store = &store;
+  REQUIRE(record(store, 1, sequence(0, 20)));
+  REQUIRE(record(store, 2, sequence(20, 20)));
+  nesting->nest = true;
+  const auto outer = ask(store, {1}, sequence(0, 40));
+  for (std::size_t i = 0; i < 20; ++i) {
+    CHECK(outer.seen_by[i] == 1);
+    CHECK(nesting->inner_answer.seen_by[20 + i] == 1);
+  }
+  CHECK(outer.seen() <= 20 + binomial_bound(20, 0.01));
+  CHECK(nesting->inner_answer.seen() <= 20 + binomial_bound(20, 0.01));
+}
+
 TEST_CASE("A user's size lives in the user's own key and any process recovers it from there", "[redis][000-07]") {
   const RedisServer server;
   RedisStore<> writer(server.socket_url(), {});

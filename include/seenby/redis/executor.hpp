@@ -49,6 +49,15 @@ class Command {
     return command;
   }
 
+  /// Makes it a command of no arguments again, which keeps its memory.
+  Command& clear() noexcept {
+    bytes_.clear();
+    ends_.clear();
+    key_ = no_key;
+    read_only_ = false;
+    return *this;
+  }
+
   /// Appends an argument.
   Command& add(std::string_view argument) {
     bytes_.append(argument);

@@ -22,7 +22,8 @@ namespace seenby::redis {
 
 /// Filters in Redis 6.2 or later, Valkey, or a cluster of either. Split-block filters, read whole (or by block, when
 /// large) and checked in the client: one pipelined round trip for all users and slices of a request, and for all
-/// requests of `check_many`. See StoreProtocol for the keys and what each write does.
+/// requests of `check_many` (for each megabyte, where values are that large). See StoreProtocol for the keys and what
+/// each write does.
 ///
 /// With a history (`set_replay`) a full filter is re-inserted at a larger size and a lost one rebuilt; write the
 /// history before the filter. Without one, a full filter is succeeded by a larger, tighter one in the same value.

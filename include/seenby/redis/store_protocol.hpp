@@ -64,7 +64,9 @@ class StoreProtocol {
   StoreProtocol& operator=(const StoreProtocol&) = delete;
   ~StoreProtocol();
 
-  /// Answers all jobs in one pipelined round trip; in two when a value turns out to be large and not yet known.
+  /// Answers all jobs in one pipelined round trip. A value read by block that has changed since its shape was
+  /// remembered is read once more, whole; jobs whose values together exceed a megabyte are asked one megabyte after the
+  /// other.
   void check(std::span<const Job> jobs) const;
   /// As FilterStoreFor's members; `history` may be empty.
   Result<RecordOutcome> record(const std::string& user, std::span<const Digest> digests, const ReadHistory& history);
