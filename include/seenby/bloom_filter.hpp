@@ -6,8 +6,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
-#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -18,6 +18,7 @@
 
 #include "seenby/bloom_filter_view.hpp"
 #include "seenby/detail/aligned_bytes.hpp"
+#include "seenby/detail/range.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/layout/classic.hpp"
 #include "seenby/layout/split_block.hpp"
@@ -110,16 +111,16 @@ class BloomFilter {
   /// filter holds, since what is not among them is lost. Positions depend on m, so bits cannot be carried over. A range
   /// that knows its size and is longer than twice the capacity makes room for all of it. The strong guarantee: when it
   /// throws, the filter is as it was.
-  template <std::ranges::input_range Range>
+  template <detail::InputRange Range>
   void grow(Range&& known_items) {
     std::uint64_t larger = std::max<std::uint64_t>(1, capacity()) * 2;
-    if constexpr (std::ranges::sized_range<Range>) {
+    if constexpr (detail::SizedRange<Range>) {
       larger = std::max(larger, static_cast<std::uint64_t>(std::ranges::size(known_items)));
     }
     grow_to(larger, std::forward<Range>(known_items));
   }
   /// As grow, to a capacity of at least `capacity` items.
-  template <std::ranges::input_range Range>
+  template <detail::InputRange Range>
   void grow_to(std::uint64_t capacity, Range&& known_items) {
     BloomFilter larger(BloomFilterOptions{.expected_items = capacity, .target_fpr = target_fpr_}, hash_);
     for (auto&& item : known_items) larger.insert(item);

@@ -3,18 +3,20 @@
 // CandidatePool: the items a ranker would like to show, hashed once and shared by all requests.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <numeric>
-#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "seenby/detail/range.hpp"
 #include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
 
@@ -43,8 +45,8 @@ class CandidatePool {
     for (const Item& item : items_) digests_.push_back(hash_(item));
     drop_duplicates();
   }
-  template <std::ranges::input_range Range>
-  requires std::convertible_to<std::ranges::range_reference_t<Range>, Item>
+  template <detail::InputRange Range>
+  requires std::convertible_to<detail::RangeReference<Range>, Item>
   explicit CandidatePool(const Range& items, Hash hash = {})
       : CandidatePool(std::vector<Item>(std::ranges::begin(items), std::ranges::end(items)), std::move(hash)) {}
   CandidatePool(std::initializer_list<Item> items, Hash hash = {})
@@ -98,9 +100,9 @@ class CandidatePool {
 };
 
 template <class Range>
-CandidatePool(const Range&) -> CandidatePool<std::ranges::range_value_t<Range>>;
+CandidatePool(const Range&) -> CandidatePool<detail::RangeValue<Range>>;
 template <class Range, Hasher Hash>
-CandidatePool(const Range&, Hash) -> CandidatePool<std::ranges::range_value_t<Range>, Hash>;
+CandidatePool(const Range&, Hash) -> CandidatePool<detail::RangeValue<Range>, Hash>;
 template <class Item>
 CandidatePool(std::initializer_list<Item>) -> CandidatePool<Item>;
 

@@ -4,12 +4,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "seenby/detail/memory_core.hpp"
@@ -96,7 +97,7 @@ class MemoryStore {
 
   /// Writes all users to a file while the store goes on serving: what was acknowledged before is in it. A kill at any
   /// moment leaves the old file or the new one, and perhaps a temporary one beside it ("NAME.XXXXXX"). Errors: io.
-  Result<void> snapshot(const std::filesystem::path& path) const {
+  Result<void> snapshot(const std::string& path) const {
     const std::lock_guard lock(core_->snapshot_mutex);
     return detail::write_snapshot(*core_->state(), core_->identity(), core_->current_slice(), path);
   }
@@ -107,7 +108,7 @@ class MemoryStore {
   /// unsupported_version, truncated, corrupt, parameter_mismatch (another hash, seed, window or kind of user),
   /// too_large (max_bytes), io. Readers may be looking at the users before until the store goes, so 600 bytes a shard
   /// or so stay behind each time.
-  Result<void> restore(const std::filesystem::path& path) {
+  Result<void> restore(const std::string& path) {
     return core_->guarded(0, [&]() -> Result<void> {
       const std::lock_guard lock(core_->snapshot_mutex);
       auto fresh = core_->new_state();

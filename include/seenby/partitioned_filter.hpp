@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -180,7 +179,7 @@ class PartitionedFilter {
   /// Saves to a file, which takes the place of one that is there in one step; whoever has the old one open, this filter
   /// too, keeps it. Holds
   /// every item whose insert had returned when the call began. Errors: io.
-  Result<void> save(const std::filesystem::path& path) const {
+  Result<void> save(const std::string& path) const {
     auto file = detail::ReplacementFile::create(path, map_.size());
     if (!file) return std::move(file).error();
     {
@@ -202,7 +201,7 @@ class PartitionedFilter {
   /// are checked first. The file must not be cut short while it is open. Errors: io, truncated, bad_magic, wrong_type,
   /// unsupported_version, corrupt, too_large, parameter_mismatch (another hash or seed), unavailable (verify asked of
   /// a file that was written to in place).
-  [[nodiscard]] static Result<PartitionedFilter> open(const std::filesystem::path& path,
+  [[nodiscard]] static Result<PartitionedFilter> open(const std::string& path,
                                                       const PartitionedOpenOptions& options = {}, Hash hash = {}) {
     const detail::FileHandle file(::open(path.c_str(), (options.shared ? O_RDWR : O_RDONLY) | O_CLOEXEC));
     if (!file.valid()) return detail::system_error("open", path);

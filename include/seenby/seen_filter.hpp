@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
-#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -18,6 +18,7 @@
 
 #include "seenby/candidate_pool.hpp"
 #include "seenby/detail/exact_side.hpp"
+#include "seenby/detail/range.hpp"
 #include "seenby/detail/selection_builder.hpp"
 #include "seenby/detail/shadow.hpp"
 #include "seenby/detail/sizing_math.hpp"
@@ -119,10 +120,10 @@ class SeenFilter {
     }
   }
   /// As record, for many items in one go: one write of the history, one of the store.
-  template <std::ranges::input_range Range>
+  template <detail::InputRange Range>
   Result<RecordOutcome> record_all(const user_type& user, const Range& items) {
-    using Item = std::ranges::range_value_t<Range>;
-    if constexpr (std::ranges::contiguous_range<Range>) {
+    using Item = detail::RangeValue<Range>;
+    if constexpr (detail::ContiguousRange<Range>) {
       return write(user, std::span<const Item>(std::ranges::data(items), std::ranges::size(items)));
     } else {
       const std::vector<Item> copy(std::ranges::begin(items), std::ranges::end(items));
@@ -133,7 +134,7 @@ class SeenFilter {
   Result<void> create(const user_type& user) { return store_.create(user); }
 
   /// Items served or reported, but not recorded yet: hidden at once and exactly, until recorded or for `ttl`.
-  template <std::ranges::input_range Range>
+  template <detail::InputRange Range>
   void mark_in_flight(const user_type& user, const Range& items, std::chrono::seconds ttl = std::chrono::minutes(1)) {
     exact_->in_flight.add(detail::user_key(user), digests_of(items), now(), now() + ttl);
   }
@@ -281,9 +282,9 @@ class SeenFilter {
   }
 
   /// A pool under this store's hasher and seed.
-  template <std::ranges::input_range Range>
+  template <detail::InputRange Range>
   [[nodiscard]] auto pool(const Range& items) const {
-    return CandidatePool<std::ranges::range_value_t<Range>, hasher_type>(items, store_.hasher());
+    return CandidatePool<detail::RangeValue<Range>, hasher_type>(items, store_.hasher());
   }
 
   // Look inside
@@ -341,7 +342,7 @@ class SeenFilter {
 
   [[nodiscard]] Time now() const { return store_.policy().clock ? store_.policy().clock() : system_time(); }
 
-  template <std::ranges::input_range Range>
+  template <detail::InputRange Range>
   [[nodiscard]] std::vector<Digest> digests_of(const Range& items) const {
     std::vector<Digest> digests;
     for (const auto& item : items) digests.push_back(store_.hasher()(item));

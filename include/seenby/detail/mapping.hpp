@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <new>
 #include <string>
 #include <system_error>
@@ -22,9 +22,9 @@
 
 SEENBY_DETAIL_BEGIN
 
-[[nodiscard]] inline Error system_error(const char* what, const std::filesystem::path& path, int number = errno) {
+[[nodiscard]] inline Error system_error(const char* what, const std::string& path, int number = errno) {
   std::string message = "seenby: cannot ";
-  message.append(what).append(" ").append(path.string()).append(": ");
+  message.append(what).append(" ").append(path).append(": ");
   return {ErrorCode::io, message.append(std::error_code(number, std::generic_category()).message())};
 }
 
@@ -77,7 +77,7 @@ class Mapping {
 
   /// The first `size` bytes of a file, which must have them. With `prefault`, pages are read in before it returns.
   [[nodiscard]] static Result<Mapping> of_file(const FileHandle& file, std::size_t size, MappingKind kind,
-                                               bool prefault, const std::filesystem::path& path) {
+                                               bool prefault, const std::string& path) {
     const int flags =
         (kind == MappingKind::shared ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE) | (prefault ? MAP_POPULATE : 0);
     void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, file.get(), 0);
@@ -86,7 +86,7 @@ class Mapping {
   }
 
   /// Writes changed pages to the file and waits for the disk.
-  Result<void> sync(const std::filesystem::path& path) const {
+  Result<void> sync(const std::string& path) const {
     if (::msync(data_, size_, MS_SYNC) != 0) return system_error("write", path);
     return {};
   }
@@ -109,8 +109,8 @@ class Mapping {
 /// one, whole. Removed again when it is not committed.
 class ReplacementFile {
  public:
-  [[nodiscard]] static Result<ReplacementFile> create(const std::filesystem::path& target, std::size_t size) {
-    std::string name = target.string();
+  [[nodiscard]] static Result<ReplacementFile> create(const std::string& target, std::size_t size) {
+    std::string name = target;
     name.append(".XXXXXX");
     const int descriptor = ::mkstemp(name.data());
     if (descriptor < 0) return system_error("create a file beside", target);
@@ -139,17 +139,18 @@ class ReplacementFile {
     if (::fsync(file_.get()) != 0) return system_error("write", name_);
     if (::rename(name_.c_str(), target_.c_str()) != 0) return system_error("replace", target_);
     name_.clear();
-    const auto folder = target_.has_parent_path() ? target_.parent_path() : std::filesystem::path(".");
+    const std::size_t slash = target_.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : target_.substr(0, std::max<std::size_t>(slash, 1));
     const FileHandle directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory.valid() || ::fsync(directory.get()) != 0) return system_error("write the folder", folder);
     return {};
   }
 
  private:
-  ReplacementFile(FileHandle file, std::filesystem::path target, std::string name)
+  ReplacementFile(FileHandle file, std::string target, std::string name)
       : file_(std::move(file)), target_(std::move(target)), name_(std::move(name)) {}
   FileHandle file_;
-  std::filesystem::path target_;
+  std::string target_;
   std::string name_;
 };
 

@@ -3,10 +3,13 @@
 // A memory store's users to a file and back, while the store goes on serving.
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <mutex>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "seenby/detail/memory_state.hpp"
@@ -18,7 +21,7 @@ SEENBY_DETAIL_BEGIN
 /// place in one step once it is on the disk. A record acknowledged before the call is in it; one made meanwhile may be.
 template <std::size_t Words>
 Result<void> write_snapshot(const MemoryState<Words>& state, const SnapshotIdentity& identity,
-                            std::uint32_t newest_slice, const std::filesystem::path& path) {
+                            std::uint32_t newest_slice, const std::string& path) {
   auto file = ReplacementFile::create(path, snapshot_header_bytes);
   if (!file) return std::move(file).error();
   ByteWriter out;
@@ -136,7 +139,7 @@ bool take_records(MemoryState<Words>& state, std::span<const std::byte> payload,
 /// more than the file is long. Errors: as the header's, truncated, corrupt, io. Throws std::bad_alloc.
 template <std::size_t Words>
 Result<std::uint32_t> read_snapshot(MemoryState<Words>& state, const SnapshotIdentity& identity,
-                                    const std::filesystem::path& path) {
+                                    const std::string& path) {
   auto file = SnapshotFile::open(path);
   if (!file) return std::move(file).error();
   std::vector<std::byte> buffer;

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <utility>
@@ -148,7 +147,7 @@ inline void encode_partitioned_header(const PartitionedHeader& header, std::byte
 }
 
 [[nodiscard]] inline Result<PartitionedHeader> read_partitioned_header(const FileHandle& file,
-                                                                       const std::filesystem::path& path) {
+                                                                       const std::string& path) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return system_error("read", path);
   std::array<std::byte, partitioned_header_bytes> bytes{};
@@ -163,7 +162,7 @@ inline void encode_partitioned_header(const PartitionedHeader& header, std::byte
   auto header = decode_partitioned_header(std::span(bytes).first(got), static_cast<std::uint64_t>(status.st_size));
   if (header) return header;
   Error error = std::move(header).error();
-  error.message.append(" in ").append(path.string());
+  error.message.append(" in ").append(path);
   return error;
 }
 

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <utility>
@@ -100,9 +99,9 @@ struct SnapshotIdentity {
   friend bool operator==(const SnapshotIdentity&, const SnapshotIdentity&) = default;
 };
 
-[[nodiscard]] inline Error snapshot_error(ErrorCode code, const std::filesystem::path& path, const std::string& what) {
+[[nodiscard]] inline Error snapshot_error(ErrorCode code, const std::string& path, const std::string& what) {
   std::string message = "seenby: snapshot ";
-  return {code, message.append(path.string()).append(": ").append(what)};
+  return {code, message.append(path).append(": ").append(what)};
 }
 
 inline void put_header(ByteWriter& out, const SnapshotIdentity& identity, std::uint32_t newest_slice) {
@@ -120,8 +119,7 @@ inline void put_header(ByteWriter& out, const SnapshotIdentity& identity, std::u
 
 /// The newest slice the snapshot's store had seen. Errors: bad_magic, unsupported_version, corrupt, parameter_mismatch.
 [[nodiscard]] inline Result<std::uint32_t> take_header(std::span<const std::byte> bytes,
-                                                       const SnapshotIdentity& expected,
-                                                       const std::filesystem::path& path) {
+                                                       const SnapshotIdentity& expected, const std::string& path) {
   ByteReader in(bytes);
   if (in.take<std::uint64_t>() != snapshot_magic) {
     return snapshot_error(ErrorCode::bad_magic, path, "expected a file that begins with \"seenbyMS\"");
@@ -151,7 +149,7 @@ inline void put_header(ByteWriter& out, const SnapshotIdentity& identity, std::u
 /// A snapshot file being read: knows how much is left, so that no length in it is believed beyond that.
 class SnapshotFile {
  public:
-  [[nodiscard]] static Result<SnapshotFile> open(const std::filesystem::path& path) {
+  [[nodiscard]] static Result<SnapshotFile> open(const std::string& path) {
     FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status {};
     if (!file.valid() || ::fstat(file.get(), &status) != 0) return system_error("open", path);
@@ -180,15 +178,14 @@ class SnapshotFile {
   }
 
  private:
-  SnapshotFile(FileHandle file, std::filesystem::path path, std::uint64_t size)
+  SnapshotFile(FileHandle file, std::string path, std::uint64_t size)
       : file_(std::move(file)), path_(std::move(path)), remaining_(size) {}
   FileHandle file_;
-  std::filesystem::path path_;
+  std::string path_;
   std::uint64_t remaining_;
 };
 
-inline Result<void> write_all(const FileHandle& file, std::span<const std::byte> bytes,
-                              const std::filesystem::path& path) {
+inline Result<void> write_all(const FileHandle& file, std::span<const std::byte> bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
