@@ -99,7 +99,7 @@ class SeenFilter {
   /// std::invalid_argument.
   void shadow(double share) {
     if (share != 1) detail::require_rate(share, "shadow share");
-    exact_->shadow = std::make_unique<detail::Shadow>(share);
+    exact_->shadow = std::make_unique<detail::Shadow<>>(share);
   }
 
   /// Keeps the last `items` records of every user exact, beside the filter: 8 bytes each. No relaxation brings them
@@ -321,10 +321,10 @@ class SeenFilter {
   friend class SelectionBuilder;
 
   struct Exact {
-    detail::InFlight in_flight;
-    detail::Hides hides;
-    detail::LastItems last;
-    std::unique_ptr<detail::Shadow> shadow;
+    detail::InFlight<> in_flight;
+    detail::Hides<> hides;
+    detail::LastItems<> last;
+    std::unique_ptr<detail::Shadow<>> shadow;
   };
   enum Counter : std::size_t {
     requests_counter,

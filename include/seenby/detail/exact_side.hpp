@@ -25,7 +25,7 @@ SEENBY_DETAIL_BEGIN
 
 /// A list of entries a user, in shards with a lock each. A user without entries costs nothing. Any thread may call
 /// anything; the callbacks run under the shard's lock.
-template <class Entry>
+template <class Key, class Entry>
 class UserLists {
  public:
   using List = std::vector<Entry>;
@@ -35,7 +35,7 @@ class UserLists {
 
   /// Calls change(list) with the user's list, new if need be; an empty one is dropped afterwards.
   template <class Change>
-  auto change(const UserKey& user, Change&& change) {
+  auto change(const Key& user, Change&& change) {
     Shard& shard = shard_of(user);
     const std::unique_lock lock(shard.mutex);
     const auto [at, is_new] = shard.lists.try_emplace(user);
@@ -46,12 +46,12 @@ class UserLists {
   }
   /// Calls read(list) if the user has one.
   template <class Read>
-  void read(const UserKey& user, Read&& read) const {
+  void read(const Key& user, Read&& read) const {
     const Shard& shard = shard_of(user);
     const std::shared_lock lock(shard.mutex);
     if (const auto found = shard.lists.find(user); found != shard.lists.end()) read(found->second);
   }
-  bool forget(const UserKey& user) {
+  bool forget(const Key& user) {
     Shard& shard = shard_of(user);
     const std::unique_lock lock(shard.mutex);
     const auto found = shard.lists.find(user);
@@ -61,7 +61,7 @@ class UserLists {
   }
   /// Calls join(entries of from, list of into) and forgets `from`, in one step: at no moment are the entries nowhere.
   template <class Join>
-  void merge(const UserKey& from, const UserKey& into, Join&& join) {
+  void merge(const Key& from, const Key& into, Join&& join) {
     if (from == into) return;
     Shard& source = shard_of(from);
     Shard& target = shard_of(into);
@@ -82,7 +82,7 @@ class UserLists {
   }
   /// Takes entries out of the user's shard where a list outlived its use: keeps the table from growing for ever.
   template <class IsStale>
-  void sweep(const UserKey& user, IsStale&& is_stale) {
+  void sweep(const Key& user, IsStale&& is_stale) {
     Shard& shard = shard_of(user);
     const std::unique_lock lock(shard.mutex);
     if (shard.lists.size() < shard.sweep_at) return;
@@ -96,7 +96,7 @@ class UserLists {
   }
 
  private:
-  using Lists = std::unordered_map<UserKey, List, UserKeyHash>;
+  using Lists = std::unordered_map<Key, List, UserKeyHash>;
   struct alignas(64) Shard {
     mutable std::shared_mutex mutex;
     Lists lists;
@@ -106,19 +106,20 @@ class UserLists {
     shard.lists.erase(at);
     users_.fetch_sub(1, std::memory_order_relaxed);
   }
-  [[nodiscard]] static std::size_t place_of(const UserKey& user) noexcept { return UserKeyHash{}(user) >> 58; }
-  [[nodiscard]] Shard& shard_of(const UserKey& user) noexcept { return shards_[place_of(user)]; }
-  [[nodiscard]] const Shard& shard_of(const UserKey& user) const noexcept { return shards_[place_of(user)]; }
+  [[nodiscard]] static std::size_t place_of(const Key& user) noexcept { return UserKeyHash{}(user) >> 58; }
+  [[nodiscard]] Shard& shard_of(const Key& user) noexcept { return shards_[place_of(user)]; }
+  [[nodiscard]] const Shard& shard_of(const Key& user) const noexcept { return shards_[place_of(user)]; }
 
   std::array<Shard, 64> shards_;
   std::atomic<std::size_t> users_{0};
 };
 
 /// Items served or reported to a user but not yet recorded; each expires by itself.
+template <class Key = UserKey>
 class InFlight {
  public:
   [[nodiscard]] bool empty() const noexcept { return lists_.empty(); }
-  void add(const UserKey& user, std::span<const Digest> items, Time now, Time until) {
+  void add(const Key& user, std::span<const Digest> items, Time now, Time until) {
     lists_.change(user, [&](auto& list) {
       std::erase_if(list, [now](const Entry& entry) { return entry.until <= now; });
       for (const Digest item : items) list.push_back({item, until});
@@ -127,21 +128,21 @@ class InFlight {
     lists_.sweep(user, [now](const Entry& entry) { return entry.until <= now; });
   }
   /// Takes out items that are recorded by now.
-  void settle(const UserKey& user, std::span<const Digest> items) {
+  void settle(const Key& user, std::span<const Digest> items) {
     if (empty()) return;
     lists_.change(user, [&](auto& list) {
       return std::erase_if(list, [&](const Entry& e) { return std::ranges::find(items, e.item) != items.end(); });
     });
   }
-  void collect(const UserKey& user, Time now, std::vector<Digest>& into) const {
+  void collect(const Key& user, Time now, std::vector<Digest>& into) const {
     lists_.read(user, [&](const auto& list) {
       for (const Entry& entry : list) {
         if (entry.until > now) into.push_back(entry.item);
       }
     });
   }
-  bool forget(const UserKey& user) { return lists_.forget(user); }
-  void merge(const UserKey& from, const UserKey& into) {
+  bool forget(const Key& user) { return lists_.forget(user); }
+  void merge(const Key& from, const Key& into) {
     lists_.merge(from, into,
                  [](auto& entries, auto& list) { list.insert(list.end(), entries.begin(), entries.end()); });
   }
@@ -151,16 +152,17 @@ class InFlight {
     Digest item;
     Time until;
   };
-  UserLists<Entry> lists_;
+  UserLists<Key, Entry> lists_;
 };
 
 /// The last items a user saw, exact: 8 bytes each.
+template <class Key = UserKey>
 class LastItems {
  public:
   /// How many to keep a user; 0 keeps none. For set-up.
   void keep(std::size_t items) noexcept { most_ = items; }
   [[nodiscard]] bool empty() const noexcept { return lists_.empty(); }
-  void add(const UserKey& user, std::span<const Digest> items) {
+  void add(const Key& user, std::span<const Digest> items) {
     if (most_ == 0 || items.empty()) return;
     lists_.change(user, [&](auto& list) {
       list.insert(list.end(), items.begin(), items.end());
@@ -168,11 +170,11 @@ class LastItems {
       return true;
     });
   }
-  void collect(const UserKey& user, std::vector<Digest>& into) const {
+  void collect(const Key& user, std::vector<Digest>& into) const {
     lists_.read(user, [&](const auto& list) { into.insert(into.end(), list.begin(), list.end()); });
   }
-  bool forget(const UserKey& user) { return lists_.forget(user); }
-  void merge(const UserKey& from, const UserKey& into) {
+  bool forget(const Key& user) { return lists_.forget(user); }
+  void merge(const Key& from, const Key& into) {
     // Which were seen last nobody knows any more: all of both are kept until new ones push them out.
     lists_.merge(from, into,
                  [](auto& entries, auto& list) { list.insert(list.begin(), entries.begin(), entries.end()); });
@@ -180,36 +182,37 @@ class LastItems {
 
  private:
   std::size_t most_ = 0;
-  UserLists<Digest> lists_;
+  UserLists<Key, Digest> lists_;
 };
 
 /// Items a user never wants to see again, exact and listable.
+template <class Key = UserKey>
 class Hides {
  public:
   [[nodiscard]] bool empty() const noexcept { return lists_.empty(); }
   /// True when it was not hidden before. `text` is the item in text_of_item's form, for listing.
-  bool add(const UserKey& user, Digest item, std::string text) {
+  bool add(const Key& user, Digest item, std::string text) {
     return lists_.change(user, [&](auto& list) { return add_once(list, {item, std::move(text)}); });
   }
-  bool remove(const UserKey& user, Digest item) {
+  bool remove(const Key& user, Digest item) {
     return lists_.change(user, [&](auto& list) {
       return std::erase_if(list, [item](const Entry& entry) { return entry.item == item; }) != 0;
     });
   }
-  [[nodiscard]] std::vector<std::string> list(const UserKey& user) const {
+  [[nodiscard]] std::vector<std::string> list(const Key& user) const {
     std::vector<std::string> texts;
     lists_.read(user, [&](const auto& list) {
       for (const Entry& entry : list) texts.push_back(entry.text);
     });
     return texts;
   }
-  void collect(const UserKey& user, std::vector<Digest>& into) const {
+  void collect(const Key& user, std::vector<Digest>& into) const {
     lists_.read(user, [&](const auto& list) {
       for (const Entry& entry : list) into.push_back(entry.item);
     });
   }
-  bool forget(const UserKey& user) { return lists_.forget(user); }
-  void merge(const UserKey& from, const UserKey& into) {
+  bool forget(const Key& user) { return lists_.forget(user); }
+  void merge(const Key& from, const Key& into) {
     lists_.merge(from, into, [](auto& entries, auto& list) {
       for (Entry& entry : entries) add_once(list, std::move(entry));
     });
@@ -225,7 +228,7 @@ class Hides {
     list.push_back(std::move(entry));
     return true;
   }
-  UserLists<Entry> lists_;
+  UserLists<Key, Entry> lists_;
 };
 
 /// An item as bytes that item_of_text turns back: what a list of hides keeps.

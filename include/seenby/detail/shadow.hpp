@@ -22,6 +22,7 @@ SEENBY_DETAIL_BEGIN
 
 /// Keeps, for sampled users, everything they saw since tracking began, and judges the filters by it. Any thread may
 /// call anything. An item is `pending` while its write is under way: either answer is right then.
+template <class Key = UserKey>
 class Shadow {
  public:
   struct Counts {
@@ -37,38 +38,38 @@ class Shadow {
       : limit_(share >= 1 ? std::numeric_limits<std::uint64_t>::max()
                           : static_cast<std::uint64_t>(std::ldexp(share, 64))) {}
 
-  [[nodiscard]] bool samples(const UserKey& user) const noexcept {
+  [[nodiscard]] bool samples(const Key& user) const noexcept {
     return mix64(user.low ^ mix64(user.high + 0x5ead0u)) <= limit_;
   }
-  [[nodiscard]] bool tracks(const UserKey& user) const {
+  [[nodiscard]] bool tracks(const Key& user) const {
     const std::lock_guard lock(mutex_);
     const auto found = users_.find(user);
     return found != users_.end() && found->second.tracked;
   }
   /// Whether the user was met before, tracked or not.
-  [[nodiscard]] bool knows(const UserKey& user) const {
+  [[nodiscard]] bool knows(const Key& user) const {
     const std::lock_guard lock(mutex_);
     return users_.contains(user);
   }
   /// Begins to track a user whose whole past is `seen`; with `complete` false the past is not known, and the user is
   /// left out for good.
-  void meet(const UserKey& user, std::span<const SeenDigest> seen, bool complete) {
+  void meet(const Key& user, std::span<const SeenDigest> seen, bool complete) {
     const std::lock_guard lock(mutex_);
     const auto [at, is_new] = users_.try_emplace(user);
     if (!is_new) return;
     at->second.tracked = complete;
     for (const SeenDigest& entry : seen) at->second.items[entry.digest.value] = {entry.seen_at, false};
   }
-  void begin_write(const UserKey& user, std::span<const Digest> items, Time now) { mark(user, items, now, true); }
-  void end_write(const UserKey& user, std::span<const Digest> items, Time now) { mark(user, items, now, false); }
-  void forget(const UserKey& user) {
+  void begin_write(const Key& user, std::span<const Digest> items, Time now) { mark(user, items, now, true); }
+  void end_write(const Key& user, std::span<const Digest> items, Time now) { mark(user, items, now, false); }
+  void forget(const Key& user) {
     const std::lock_guard lock(mutex_);
     users_.erase(user);
   }
 
   /// What each digest is to this user. Take it before asking the filter, so that whatever is `seen` here must be seen
   /// there. Between `window` and `window + slice` either answer is right.
-  void judge(const UserKey& user, std::span<const Digest> items, Time now, std::chrono::seconds window,
+  void judge(const Key& user, std::span<const Digest> items, Time now, std::chrono::seconds window,
              std::chrono::seconds slice, std::span<Verdict> out) const {
     const std::lock_guard lock(mutex_);
     const auto known = users_.find(user);
@@ -101,7 +102,7 @@ class Shadow {
     bool tracked = false;
     std::unordered_map<std::uint64_t, Entry> items;
   };
-  void mark(const UserKey& user, std::span<const Digest> items, Time now, bool pending) {
+  void mark(const Key& user, std::span<const Digest> items, Time now, bool pending) {
     const std::lock_guard lock(mutex_);
     const auto found = users_.find(user);
     if (found == users_.end() || !found->second.tracked) return;
@@ -110,14 +111,14 @@ class Shadow {
 
   std::uint64_t limit_;
   mutable std::mutex mutex_;
-  std::unordered_map<UserKey, User, UserKeyHash> users_;
+  std::unordered_map<Key, User, UserKeyHash> users_;
   Counts counts_;
 };
 
 /// Begins to track a sampled user at their first record: from the history's whole account, or as somebody new where
 /// the store has no filter yet.
 template <class Store, class Account>
-void shadow_meet(Shadow& shadow, const Store& store, const typename Store::user_type& user, const UserKey& key,
+void shadow_meet(Shadow<>& shadow, const Store& store, const typename Store::user_type& user, const UserKey& key,
                  const Account& account) {
   if (!shadow.samples(key) || shadow.knows(key)) return;
   std::vector<SeenDigest> past;
@@ -133,9 +134,9 @@ void shadow_meet(Shadow& shadow, const Store& store, const typename Store::user_
 /// Judges one request: of its tracked users, which fresh candidates do the filters hide, and which seen ones do they
 /// miss? Asks the store once more, for these users alone.
 template <class Store, class Item>
-void shadow_request(Shadow& shadow, const Store& store, std::span<const typename Store::user_type> users,
+void shadow_request(Shadow<>& shadow, const Store& store, std::span<const typename Store::user_type> users,
                     const ItemBatch<Item>& batch, Time now, std::size_t limit, bool underfilled) {
-  using Verdict = Shadow::Verdict;
+  using Verdict = Shadow<>::Verdict;
   std::vector<Verdict> all(batch.size(), Verdict::fresh);
   std::vector<Verdict> one(batch.size());
   std::vector<std::uint8_t> hidden(batch.size());
