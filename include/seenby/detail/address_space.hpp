@@ -10,10 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <map>
 #include <mutex>
 #include <new>
-#include <utility>
+#include <vector>
 
 #include "seenby/detail/shared_words.hpp"
 
@@ -78,12 +77,14 @@ class AddressSpace {
     const std::lock_guard lock(mutex_);
     if (max_bytes_ != 0 && held_bytes_ + bytes > max_bytes_) throw std::bad_alloc();
     std::uint32_t first = 0;
-    const auto fit = std::find_if(free_.begin(), free_.end(), [&](const auto& run) { return run.second >= units; });
+    const auto fit = std::find_if(free_.begin(), free_.end(), [&](const Run& run) { return run.units >= units; });
     if (fit != free_.end()) {
       first = fit->first;
-      const std::uint32_t left = fit->second - units;
-      if (left > 0) free_.emplace_hint(fit, first + units, left);
-      free_.erase(fit);
+      if (fit->units > units) {
+        *fit = {first + units, fit->units - units};
+      } else {
+        free_.erase(fit);
+      }
       free_bytes_ -= bytes;
       kept_bytes_ = std::min(kept_bytes_, free_bytes_);  // what was taken may not have been kept: a bound
     } else {
@@ -203,27 +204,32 @@ class AddressSpace {
   }
   /// Gives back whatever free runs have kept or brought to life.
   void drop_free() noexcept {
-    for (const auto& [first, units] : free_) erase_bytes({first, units}, {first, units});
+    for (const Run& run : free_) erase_bytes(run, run);
     kept_bytes_ = 0;
   }
 
   /// The free run that `run` is a part of now. Where there is no memory to note it, its addresses are lost to this
   /// store; the memory is not.
   [[nodiscard]] Run join_free(Run run) noexcept {
-    Run joined = run;
-    const auto after = free_.lower_bound(run.first);
+    const auto after = std::lower_bound(free_.begin(), free_.end(), run.first,
+                                        [](const Run& other, std::uint32_t first) { return other.first < first; });
+    const bool joins_after = after != free_.end() && after->first == run.first + run.units;
     if (after != free_.begin()) {
-      const auto before = std::prev(after);
-      if (before->first + before->second == run.first) joined = {before->first, before->second + run.units};
+      Run& before = *std::prev(after);
+      if (before.first + before.units == run.first) {
+        before.units += run.units;
+        if (!joins_after) return before;
+        before.units += after->units;
+        const Run joined = before;
+        free_.erase(after);
+        return joined;
+      }
     }
-    if (after != free_.end() && after->first == run.first + run.units) {
-      joined.units += after->second;
-      free_.erase(after);
-    }
+    if (joins_after) return *after = {run.first, run.units + after->units};
     try {
-      free_[joined.first] = joined.units;
+      free_.insert(after, run);
     } catch (const std::bad_alloc&) {}
-    return joined;
+    return run;
   }
 
   std::uint64_t max_bytes_;
@@ -233,8 +239,8 @@ class AddressSpace {
   mutable std::mutex mutex_;
   std::uint64_t committed_bytes_ = 0;
   std::uint64_t joined_bytes_ = 0;
-  std::uint32_t next_ = 0;                       // first unit never handed out
-  std::map<std::uint32_t, std::uint32_t> free_;  // returned extents: first unit, units
+  std::uint32_t next_ = 0;  // first unit never handed out
+  std::vector<Run> free_;   // returned extents, in order
   bool huge_ = true;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t free_bytes_ = 0;  // returned
