@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "seenby/detail/isa.hpp"
 #include "seenby/sizing.hpp"
@@ -33,7 +33,7 @@ class CapacityTable {
   /// `blocks` from 1 to largest_block_count. O(log points).
   [[nodiscard]] std::uint32_t capacity(std::uint32_t blocks) const noexcept {
     if (blocks <= dense_points) return points_[blocks - 1].items;
-    const auto after = std::lower_bound(points_.begin() + dense_points - 1, points_.end(), blocks,
+    const auto after = std::lower_bound(begin() + dense_points - 1, end(), blocks,
                                         [](const Point& point, std::uint32_t wanted) { return point.blocks < wanted; });
     const Point& high = *after;
     const Point& low = *(after - 1);
@@ -43,10 +43,10 @@ class CapacityTable {
 
   /// The fewest blocks that hold so many items; 0 when that is more than the table's largest filter.
   [[nodiscard]] std::uint32_t blocks_for(std::uint64_t items) const noexcept {
-    if (items > points_.back().items) return 0;
-    const auto high = std::lower_bound(points_.begin(), points_.end(), items,
+    if (items > points_[count_ - 1].items) return 0;
+    const auto high = std::lower_bound(begin(), end(), items,
                                        [](const Point& point, std::uint64_t wanted) { return point.items < wanted; });
-    if (high == points_.begin()) return high->blocks;
+    if (high == begin()) return high->blocks;
     std::uint32_t least = (high - 1)->blocks + 1;
     std::uint32_t most = high->blocks;
     while (least < most) {
@@ -67,14 +67,18 @@ class CapacityTable {
   };
   static constexpr std::uint32_t dense_points = 32;
 
+  [[nodiscard]] const Point* begin() const noexcept { return points_.data(); }
+  [[nodiscard]] const Point* end() const noexcept { return points_.data() + count_; }
+
   void add_point(std::uint32_t blocks) {
     const FilterShape shape{
         .layout = LayoutKind::split_block, .hash_count = 8, .bits = std::uint64_t{blocks} * split_block_bits};
-    points_.push_back({blocks, static_cast<std::uint32_t>(sizing::capacity_of(shape, fpr_))});
+    points_[count_++] = {blocks, static_cast<std::uint32_t>(sizing::capacity_of(shape, fpr_))};
   }
 
   double fpr_;
-  std::vector<Point> points_;
+  std::size_t count_ = 0;
+  std::array<Point, 116> points_;  // as many as the constructor adds
 };
 
 /// The part of a slice's rate that its first filter may use where successors are chained; they share the rest. Less

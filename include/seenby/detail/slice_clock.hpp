@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -20,7 +19,7 @@ SEENBY_DETAIL_BEGIN
 class SliceClock {
  public:
   /// Throws std::invalid_argument for a policy that cannot be kept.
-  explicit SliceClock(const StorePolicy& policy) : newest_(std::make_unique<std::atomic<std::int64_t>>(INT64_MIN)) {
+  explicit SliceClock(const StorePolicy& policy) {
     require_rate(policy.wrong_hide_rate, "wrong_hide_rate");
     if (policy.users_per_request < 1 || policy.users_per_request > 255) {
       throw std::invalid_argument(std::string("seenby: expected users_per_request from 1 to 255, got ")
@@ -44,6 +43,15 @@ class SliceClock {
     // Rounded up: a slice that is a little long keeps a record a little longer, never shorter.
     length_ = (policy.window.count() + slices_ - 1) / slices_;
   }
+  /// For set-up, before other threads use it.
+  SliceClock(const SliceClock& other) noexcept
+      : slices_(other.slices_), length_(other.length_), newest_(other.newest_.load(std::memory_order_relaxed)) {}
+  SliceClock& operator=(const SliceClock& other) noexcept {
+    slices_ = other.slices_;
+    length_ = other.length_;
+    newest_.store(other.newest_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    return *this;
+  }
 
   [[nodiscard]] bool windowed() const noexcept { return length_ != 0; }
   /// How many slices a look-up tests; 1 without a window.
@@ -59,8 +67,8 @@ class SliceClock {
   /// The newest slice at this time or any time before. Any thread may call it.
   [[nodiscard]] std::int64_t newest(Time now) const noexcept {
     const std::int64_t at = number(now);
-    std::int64_t seen = newest_->load(std::memory_order_relaxed);
-    while (at > seen && !newest_->compare_exchange_weak(seen, at, std::memory_order_relaxed)) {}
+    std::int64_t seen = newest_.load(std::memory_order_relaxed);
+    while (at > seen && !newest_.compare_exchange_weak(seen, at, std::memory_order_relaxed)) {}
     return at > seen ? at : seen;
   }
 
@@ -73,7 +81,7 @@ class SliceClock {
  private:
   std::int64_t slices_ = 0;
   std::int64_t length_ = 0;
-  std::unique_ptr<std::atomic<std::int64_t>> newest_;
+  mutable std::atomic<std::int64_t> newest_{INT64_MIN};
 };
 
 SEENBY_DETAIL_END
