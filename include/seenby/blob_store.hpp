@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -123,6 +122,7 @@ class BlobStore {
   }
 
  private:
+  using Chain = detail::BlobChain<Hash>;
   struct Counters {
     std::atomic<std::uint64_t> records{0};
     std::atomic<std::uint64_t> write_failures{0};
@@ -156,8 +156,7 @@ class BlobStore {
       if (!blob) return std::move(blob).error();
       if (!*blob) continue;
       any = true;
-      if (auto done = detail::BlobChain::test(**blob, hash_, digests, seen); !done)
-        return named(at, std::move(done).error());
+      if (auto done = Chain::test(**blob, hash_, digests, seen); !done) return named(at, std::move(done).error());
     }
     return any;
   }
@@ -191,8 +190,8 @@ class BlobStore {
         std::string("seenby: expected to win one of 64 compare-and-swaps of key \"").append(at).append("\", lost all")};
   }
 
-  [[nodiscard]] Result<detail::BlobChain::Added> add(const User& user, const std::optional<Blob>& blob,
-                                                     std::span<const Digest> digests, std::int64_t slice) {
+  [[nodiscard]] Result<typename Chain::Added> add(const User& user, const std::optional<Blob>& blob,
+                                                  std::span<const Digest> digests, std::int64_t slice) {
     std::vector<Digest> known;
     const bool wants_history = replay_ && (!blob || chain_.full(*blob, digests.size()));
     if (wants_history) {
@@ -219,7 +218,7 @@ class BlobStore {
   detail::SliceClock slices_;
   Replay<User> replay_;
   std::unique_ptr<Counters> counters_;
-  detail::BlobChain chain_;
+  Chain chain_;
 };
 
 }  // namespace seenby

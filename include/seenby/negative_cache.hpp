@@ -27,14 +27,14 @@ struct NegativeCacheOptions {
 /// id is forgotten when it is created, and a look-up that began before that cannot bring it back.
 ///
 /// Thread safety: any thread may call any member.
-class NegativeCache {
+template <Hasher Hash>
+class BasicNegativeCache {
  public:
-  explicit NegativeCache(const NegativeCacheOptions& options) : enabled_(options.ttl.count() > 0) {
+  explicit BasicNegativeCache(const NegativeCacheOptions& options) : enabled_(options.ttl.count() > 0) {
     if (!enabled_) return;
     const std::size_t each = std::max<std::size_t>(1, options.entries / shard_count);
     for (Shard& shard : shards_) {
-      shard.absent =
-          RecentSet<std::uint64_t, Mix64Hash>({.max_items = each, .window = options.ttl, .clock = options.clock});
+      shard.absent = RecentSet<std::uint64_t, Hash>({.max_items = each, .window = options.ttl, .clock = options.clock});
     }
   }
 
@@ -70,7 +70,7 @@ class NegativeCache {
   static constexpr std::size_t shard_count = 16;
   struct Shard {
     mutable std::mutex mutex;
-    RecentSet<std::uint64_t, Mix64Hash> absent{RecentSetOptions{}};
+    RecentSet<std::uint64_t, Hash> absent{RecentSetOptions{}};
     std::uint64_t erased = 0;
   };
   [[nodiscard]] Shard& shard_of(Digest digest) { return shards_[digest.value % shard_count]; }
@@ -79,5 +79,8 @@ class NegativeCache {
   bool enabled_;
   std::array<Shard, shard_count> shards_;
 };
+
+/// The one to use. The cache is a template so that only programs which use one compile it.
+using NegativeCache = BasicNegativeCache<Mix64Hash>;
 
 }  // namespace seenby

@@ -25,6 +25,7 @@ SEENBY_DETAIL_BEGIN
 /// Filter i of a chain may err half of what i - 1 may, so that all together stay within the budget however long the
 /// chain (Almeida et al., "Scalable Bloom Filters", 2007). A rebuilt or first filter has half the budget too: the
 /// rest is for those that may follow it.
+template <Hasher H>
 class BlobChain {
  public:
   struct Added {
@@ -38,10 +39,9 @@ class BlobChain {
       : fpr_(fpr), initial_items_(initial_items), growth_factor_(growth_factor) {}
 
   /// seen[i] = 1 where a filter of the value may contain digest i; other entries stay.
-  template <Hasher H>
   [[nodiscard]] static Result<void> test(std::span<const std::byte> blob, const H& hash,
                                          std::span<const Digest> digests, std::span<std::uint8_t> seen) {
-    auto parts = cut(blob, hash);
+    auto parts = cut(blob, &hash);
     if (!parts) return std::move(parts).error();
     std::vector<std::uint8_t> answers(digests.size());
     for (const Part& part : *parts) {
@@ -53,7 +53,7 @@ class BlobChain {
 
   /// Whether the value's newest filter has no room for so many more items. False for a damaged value: add says why.
   [[nodiscard]] bool full(std::span<const std::byte> blob, std::size_t more) const {
-    const auto parts = cut(blob, Xxh3Hash{}, /*check_seed=*/false);
+    const auto parts = cut(blob, nullptr);
     if (!parts || parts->empty()) return false;
     const FilterHeader& newest = parts->back().header;
     return newest.items + more > sizing::capacity_of(newest.shape, newest.target_fpr);
@@ -61,10 +61,9 @@ class BlobChain {
 
   /// The value with the digests in it. `blob` is empty for a new one. With `rebuild`, `known` is the user's whole
   /// history: it replaces the filters, unless they hold more than it knows, which are then kept beside it.
-  template <Hasher H>
   [[nodiscard]] Result<Added> add(std::span<const std::byte> blob, const H& hash, std::span<const Digest> digests,
                                   std::span<const Digest> known, bool rebuild) const {
-    auto parts = cut(blob, hash);
+    auto parts = cut(blob, &hash);
     if (!parts) return std::move(parts).error();
     Added added;
     std::uint64_t items = 0;
@@ -96,9 +95,8 @@ class BlobChain {
     std::size_t bits_at = 0;
   };
 
-  template <Hasher H>
-  [[nodiscard]] static Result<std::vector<Part>> cut(std::span<const std::byte> blob, const H& hash,
-                                                     bool check_seed = true) {
+  /// Without a hash, any filter's.
+  [[nodiscard]] static Result<std::vector<Part>> cut(std::span<const std::byte> blob, const H* hash) {
     std::vector<Part> parts;
     for (std::size_t at = 0; at < blob.size();) {
       const std::uint64_t claimed = claimed_value_bytes(blob.subspan(at));
@@ -109,8 +107,8 @@ class BlobChain {
         return header_error(ErrorCode::parameter_mismatch,
                             "expected split-block filters in a store's value, got a classic one");
       }
-      if (check_seed) {
-        if (auto same = check_hash(*header, hash); !same) return std::move(same).error();
+      if (hash != nullptr) {
+        if (auto same = check_hash(*header, *hash); !same) return std::move(same).error();
       }
       parts.push_back({*header, at + header_bytes});
       at += static_cast<std::size_t>(length);
@@ -118,7 +116,6 @@ class BlobChain {
     return parts;
   }
 
-  template <Hasher H>
   static void append_filter(std::vector<std::byte>& blob, std::uint64_t capacity, double fpr, const H& hash) {
     const FilterShape shape = SplitBlockLayout::shape_for(capacity, fpr);
     const std::size_t at = blob.size();
@@ -149,7 +146,7 @@ class BlobChain {
     header.items = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(header.items + more, std::numeric_limits<std::uint32_t>::max()));
     ++header.sequence;
-    const auto value = std::span(blob).subspan(at);
+    const std::span<std::byte> value = std::span(blob).subspan(at);
     encode_header(header, value.subspan(header_bytes), value.first<header_bytes>());
   }
 

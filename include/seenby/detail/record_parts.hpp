@@ -19,7 +19,9 @@ SEENBY_DETAIL_BEGIN
 
 /// A copy of a record's parts to work on, under the lock of its shard. Bits and digests go into live blocks at once,
 /// which hides nothing: they are being recorded. Blocks that the record no longer needs are only listed: they are
-/// released when the changed record has been published.
+/// released when the changed record has been published. `Words` are those of the shard's keys: a template, so that only
+/// programs with a memory store compile it.
+template <std::size_t Words>
 class RecordParts {
  public:
   RecordParts(const ShardContext& context, Arena& arena, ShardCounters& counters, const PartList& all) noexcept

@@ -18,9 +18,12 @@
 SEENBY_DETAIL_BEGIN
 
 /// What can be done to a record short of publishing it. Throws std::bad_alloc, and then must not be published.
-class RecordWriter : public RecordParts {
+template <std::size_t Words>
+class RecordWriter : public RecordParts<Words> {
+  using Base = RecordParts<Words>;
+
  public:
-  using RecordParts::RecordParts;
+  using Base::Base;
 
   /// Records digests in one slice.
   InsertOutcome insert(std::span<const Digest> digests, std::uint32_t slice) {
@@ -114,6 +117,11 @@ class RecordWriter : public RecordParts {
     structure_changed_ = true;
     if (is_over_budget(part.slice)) ++counters().over_budget;
   }
+
+ protected:
+  using Base::append, Base::arena, Base::contains, Base::context, Base::counters, Base::digests_of, Base::explains;
+  using Base::fill, Base::group, Base::is_over_budget, Base::keep, Base::keep_missing, Base::kept_of, Base::remove;
+  using Base::kept_, Base::parts_, Base::retired_, Base::structure_changed_, Base::require_room, Base::words_of;
 
  private:
   /// What of a batch the slice does not hold. A large first batch is taken as it comes: sorting it costs more than

@@ -9,10 +9,13 @@ SEENBY_DETAIL_BEGIN
 
 /// Decodes a record, and publishes what became of it with one store; readers see the record before or after.
 template <std::size_t Words>
-class Shard<Words>::Edit : public RecordWriter {
+class Shard<Words>::Edit : public RecordWriter<Words> {
+  using Base = RecordWriter<Words>;
+  using Base::context, Base::counts_changed_, Base::kept_, Base::parts_, Base::retired_, Base::structure_changed_;
+
  public:
   Edit(Shard& shard, std::uint64_t* word, Handle handle)
-      : RecordWriter(*shard.context_, shard.arena_, shard.counters, shard.decoded(handle)),
+      : Base(*shard.context_, shard.arena_, shard.counters, shard.decoded(handle)),
         shard_(shard),
         word_(word),
         handle_(handle) {}
