@@ -99,7 +99,7 @@ class SeenFilter {
   /// std::invalid_argument.
   void shadow(double share) {
     if (share != 1) detail::require_rate(share, "shadow share");
-    exact_->shadow = std::make_unique<detail::Shadow<>>(share);
+    exact_->shadow = std::make_unique<detail::Shadow<Key>>(share);
   }
 
   /// Keeps the last `items` records of every user exact, beside the filter: 8 bytes each. No relaxation brings them
@@ -320,11 +320,12 @@ class SeenFilter {
   template <class Filter, class Item, class Hash>
   friend class SelectionBuilder;
 
+  using Key = decltype(detail::user_key(std::declval<const user_type&>()));
   struct Exact {
-    detail::InFlight<> in_flight;
-    detail::Hides<> hides;
-    detail::LastItems<> last;
-    std::unique_ptr<detail::Shadow<>> shadow;
+    detail::InFlight<Key> in_flight;
+    detail::Hides<Key> hides;
+    detail::LastItems<Key> last;
+    std::unique_ptr<detail::Shadow<Key>> shadow;
   };
   enum Counter : std::size_t {
     requests_counter,

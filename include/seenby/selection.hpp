@@ -116,7 +116,9 @@ class Selection {
   /// Fewer picks than the limit. Without a limit: fewer than the pool's distinct candidates never counts, so false.
   [[nodiscard]] bool underfilled() const noexcept { return limited_ && count_ < limit_; }
   /// The users whose filters could not be asked, and why. Empty when every answer is a real one.
-  [[nodiscard]] std::span<const UnknownUser> unknown_users() const noexcept { return unknown_; }
+  [[nodiscard]] std::span<const UnknownUser> unknown_users() const noexcept {
+    return {unknown_.data(), unknown_.size()};
+  }
   /// Set when on_unknown is `fail` and a user was unknown, or when a relaxation could not be carried out.
   [[nodiscard]] const std::optional<Error>& error() const noexcept { return error_; }
 

@@ -284,7 +284,7 @@ TEST_CASE("the last items are exact: no relaxation brings them back, and no look
 
 TEST_CASE("what is in flight for users who never come back does not pile up") {
   Time now{std::chrono::seconds(1000)};
-  detail::InFlight<> in_flight;
+  detail::InFlight<detail::UserKey> in_flight;
   const std::vector<Digest> items{{1}, {2}};
   for (std::uint64_t user = 0; user < 100'000; ++user) {
     in_flight.add(detail::user_key(user), items, now, now + std::chrono::seconds(10));

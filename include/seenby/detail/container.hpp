@@ -64,7 +64,10 @@ class ContainerWriter {
  private:
   // Inlined into long encoders, the growth of the vector has GCC 12 at -O3 warn of an overflow that cannot be.
   [[gnu::noinline]] void append(std::span<const std::byte> bytes) {
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    if (bytes.empty()) return;
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + bytes.size());
+    std::memcpy(bytes_.data() + at, bytes.data(), bytes.size());
   }
 
   ContainerKind kind_;

@@ -24,7 +24,8 @@
 SEENBY_DETAIL_BEGIN
 
 /// A list of entries a user, in shards with a lock each. A user without entries costs nothing. Any thread may call
-/// anything; the callbacks run under the shard's lock.
+/// anything; the callbacks run under the shard's lock. Key is UserKey, as a parameter: only programs that use a
+/// SeenFilter then compile its tables.
 template <class Key, class Entry>
 class UserLists {
  public:
@@ -115,7 +116,7 @@ class UserLists {
 };
 
 /// Items served or reported to a user but not yet recorded; each expires by itself.
-template <class Key = UserKey>
+template <class Key>
 class InFlight {
  public:
   [[nodiscard]] bool empty() const noexcept { return lists_.empty(); }
@@ -156,7 +157,7 @@ class InFlight {
 };
 
 /// The last items a user saw, exact: 8 bytes each.
-template <class Key = UserKey>
+template <class Key>
 class LastItems {
  public:
   /// How many to keep a user; 0 keeps none. For set-up.
@@ -186,7 +187,7 @@ class LastItems {
 };
 
 /// Items a user never wants to see again, exact and listable.
-template <class Key = UserKey>
+template <class Key>
 class Hides {
  public:
   [[nodiscard]] bool empty() const noexcept { return lists_.empty(); }

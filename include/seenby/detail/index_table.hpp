@@ -22,7 +22,9 @@ template <HashableItem A, HashableItem B>
   if constexpr (StringItem<A>) {
     return std::string_view(a) == std::string_view(b);
   } else if constexpr (BytesItem<A>) {
-    return std::ranges::equal(std::span<const std::byte>(a), std::span<const std::byte>(b));
+    const std::span<const std::byte> left = a;
+    const std::span<const std::byte> right = b;
+    return std::equal(left.begin(), left.end(), right.begin(), right.end());
   } else {
     return as_uint64(a) == as_uint64(b);
   }

@@ -22,7 +22,7 @@ SEENBY_DETAIL_BEGIN
 
 /// Keeps, for sampled users, everything they saw since tracking began, and judges the filters by it. Any thread may
 /// call anything. An item is `pending` while its write is under way: either answer is right then.
-template <class Key = UserKey>
+template <class Key>
 class Shadow {
  public:
   struct Counts {
@@ -117,8 +117,8 @@ class Shadow {
 
 /// Begins to track a sampled user at their first record: from the history's whole account, or as somebody new where
 /// the store has no filter yet.
-template <class Store, class Account>
-void shadow_meet(Shadow<>& shadow, const Store& store, const typename Store::user_type& user, const UserKey& key,
+template <class Key, class Store, class Account>
+void shadow_meet(Shadow<Key>& shadow, const Store& store, const typename Store::user_type& user, const Key& key,
                  const Account& account) {
   if (!shadow.samples(key) || shadow.knows(key)) return;
   std::vector<SeenDigest> past;
@@ -133,10 +133,10 @@ void shadow_meet(Shadow<>& shadow, const Store& store, const typename Store::use
 
 /// Judges one request: of its tracked users, which fresh candidates do the filters hide, and which seen ones do they
 /// miss? Asks the store once more, for these users alone.
-template <class Store, class Item>
-void shadow_request(Shadow<>& shadow, const Store& store, std::span<const typename Store::user_type> users,
+template <class Key, class Store, class Item>
+void shadow_request(Shadow<Key>& shadow, const Store& store, std::span<const typename Store::user_type> users,
                     const ItemBatch<Item>& batch, Time now, std::size_t limit, bool underfilled) {
-  using Verdict = Shadow<>::Verdict;
+  using Verdict = typename Shadow<Key>::Verdict;
   std::vector<Verdict> all(batch.size(), Verdict::fresh);
   std::vector<Verdict> one(batch.size());
   std::vector<std::uint8_t> hidden(batch.size());
@@ -147,7 +147,7 @@ void shadow_request(Shadow<>& shadow, const Store& store, std::span<const typena
   std::size_t tracked = 0;
   std::uint64_t missed = 0;
   for (const auto& user : users) {
-    const UserKey key = user_key(user);
+    const Key key = user_key(user);
     if (!shadow.samples(key) || !shadow.tracks(key)) continue;
     shadow.judge(key, batch.digests, now, policy.window, slice, one);
     UserStatus status;
