@@ -95,7 +95,7 @@ class BlobChain {
     std::size_t bits_at = 0;
   };
 
-  /// Without a hash, any filter's.
+  /// The filters of a value; without a hash, those of any hash and seed.
   [[nodiscard]] static Result<std::vector<Part>> cut(std::span<const std::byte> blob, const H* hash) {
     std::vector<Part> parts;
     for (std::size_t at = 0; at < blob.size();) {
