@@ -135,7 +135,7 @@ TEST_CASE("against an exact model with a random clock: nothing within the window
   for (const std::uint32_t slices : {1U, 6U, 30U}) {
     std::mt19937_64 random(seed + slices);
     Time now{20000 * day};
-    Time latest = now;
+    Time latest{};  // of the times the store was asked at: it knows of no other
     SeenFilter filter{
         Store{{.wrong_hide_rate = 0.05, .users_per_request = 2, .window = 30 * day, .slices = slices, .clock = [&now] {
                  return now;
