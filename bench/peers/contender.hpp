@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "population.hpp"
+#include "seenby/detail/bit_planes.hpp"
 
 namespace peers {
 
@@ -61,7 +62,8 @@ std::vector<Contender> boost_contenders();
 std::vector<Contender> boost_plain_contenders();
 std::vector<Contender> classic_contenders();
 
-/// The same requests without the facade and the store: filters in one array, one kernel call a request.
+/// The same requests without the facade and the store: filters in one array, one kernel call a request, the digests
+/// as a pool prepares them.
 class BareKernel {
  public:
   explicit BareKernel(std::span<const User> users);
@@ -77,6 +79,7 @@ class BareKernel {
   std::vector<Filter> filters_;
   std::vector<std::byte> blocks_;
   std::vector<const Digest*> pages_;
+  std::vector<std::vector<seenby::detail::BitPlanes>> planes_;
   std::vector<std::uint8_t> seen_;
   std::vector<std::uint64_t> unseen_;
 };

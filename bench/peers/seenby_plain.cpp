@@ -122,7 +122,11 @@ BareKernel::BareKernel(std::span<const User> users) {
 
 void BareKernel::prepare(std::span<const Items> pages) {
   pages_.clear();
-  for (const Items& page : pages) pages_.push_back(page.digests.data());
+  planes_.clear();
+  for (const Items& page : pages) {
+    pages_.push_back(page.digests.data());
+    planes_.push_back(seenby::detail::bit_planes(page.digests));
+  }
   seen_.resize(page_size);
   unseen_.resize(page_size);
 }
@@ -133,9 +137,10 @@ std::size_t BareKernel::select(std::span<const Request> requests) {
     // Pairs stand in the array as the requests name them: nothing is looked up.
     const Filter& first = filters_[2 * request.page];
     const Filter& second = filters_[2 * request.page + 1];
-    seenby::detail::check_pair({blocks_.data() + first.offset, first.block_count},
-                               {blocks_.data() + second.offset, second.block_count}, pages_[request.page], page_size,
-                               seen_.data());
+    const auto& planes = planes_[request.page];
+    seenby::detail::check_pair(
+        {blocks_.data() + first.offset, first.block_count}, {blocks_.data() + second.offset, second.block_count},
+        {pages_[request.page], planes.empty() ? nullptr : planes.data()}, page_size, seen_.data());
     total += seenby::detail::compact_at_most(seen_.data(), page_size, 0, 0, unseen_.data());
   }
   return total;

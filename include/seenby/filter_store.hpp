@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/detail/bit_planes.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
 
@@ -67,9 +68,13 @@ template <class Item>
 struct ItemBatch {
   std::span<const Item> items;
   std::span<const Digest> digests;
+  /// What a pool worked out of the digests for the kernels; null where nobody did, which changes no answer.
+  const detail::BitPlanes* planes = nullptr;
+
   [[nodiscard]] std::size_t size() const noexcept { return digests.size(); }
+  /// Keeps the planes where `offset` is a multiple of the candidates that one of them is for, 64.
   [[nodiscard]] ItemBatch subspan(std::size_t offset, std::size_t count) const noexcept {
-    return {items.subspan(offset, count), digests.subspan(offset, count)};
+    return {items.subspan(offset, count), digests.subspan(offset, count), detail::planes_at(planes, offset)};
   }
 };
 

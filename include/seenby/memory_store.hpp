@@ -124,17 +124,13 @@ class MemoryStore {
   /// One added to seen_by[i] for every user whose record says "seen" of candidate i; both spans are overwritten.
   /// O(users * candidates * parts), a user without a window having one part in most cases.
   template <class Item>
-  void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
-             std::span<UserStatus> status) const noexcept {
-    check_digests(users, batch.digests, seen_by, status);
+  [[gnu::always_inline]] void check(std::span<const User> users, const ItemBatch<Item>& batch,
+                                    std::span<std::uint8_t> seen_by, std::span<UserStatus> status) const noexcept {
+    check_candidates(users, {batch.digests, batch.planes}, seen_by, status);
   }
   void check_digests(std::span<const User> users, std::span<const Digest> digests, std::span<std::uint8_t> seen_by,
                      std::span<UserStatus> status) const noexcept {
-    if (!core_->slices.windowed() && core_->reader.answer_pair(users, digests, seen_by.data(), status)) return;
-    typename Reader::Targets targets;
-    core_->reader.aim(users, targets);
-    core_->reader.resolve(targets);
-    core_->reader.answer(targets, users, digests, core_->current_slice(), seen_by.data(), status);
+    check_candidates(users, {digests}, seen_by, status);
   }
 
   /// Answers many requests, each as `check` does. While one is answered, the next one's filters are on their way from
@@ -150,8 +146,8 @@ class MemoryStore {
       if (i >= 1 && i - 1 < count) reader.resolve(ring[(i - 1) % 4]);
       if (i < 2) continue;
       const auto& request = requests[i - 2];
-      reader.answer(ring[(i - 2) % 4], request.users, request.batch.digests, newest, request.seen_by.data(),
-                    request.status);
+      reader.answer(ring[(i - 2) % 4], request.users, {request.batch.digests, request.batch.planes}, newest,
+                    request.seen_by.data(), request.status);
     }
   }
 
@@ -159,7 +155,7 @@ class MemoryStore {
   /// 255 when unseen or the user is missing. Without a window what is seen has age 0.
   template <class Item>
   void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const noexcept {
-    core_->reader.age(user, core_->current_slice(), batch.digests, ages.data());
+    core_->reader.age(user, core_->current_slice(), {batch.digests, batch.planes}, ages.data());
   }
 
   [[nodiscard]] StoreCounters counters() const {
@@ -197,6 +193,21 @@ class MemoryStore {
   }
 
  private:
+  [[gnu::always_inline]] void check_candidates(std::span<const User> users, detail::DigestSpan digests,
+                                               std::span<std::uint8_t> seen_by,
+                                               std::span<UserStatus> status) const noexcept {
+    if (core_->slices.windowed() || !core_->reader.answer_pair(users, digests, seen_by.data(), status)) {
+      check_any(users, digests, seen_by, status);
+    }
+  }
+  [[gnu::noinline]] void check_any(std::span<const User> users, detail::DigestSpan digests,
+                                   std::span<std::uint8_t> seen_by, std::span<UserStatus> status) const noexcept {
+    typename Reader::Targets targets;
+    core_->reader.aim(users, targets);
+    core_->reader.resolve(targets);
+    core_->reader.answer(targets, users, digests, core_->current_slice(), seen_by.data(), status);
+  }
+
   std::unique_ptr<Core> core_;
 };
 

@@ -399,7 +399,12 @@ class SeenFilter {
   /// Sorted digests that no page of these users may show.
   void collect_certain(std::span<const user_type> users, std::span<const Digest> also_seen,
                        std::vector<Digest>& into) const {
-    if (also_seen.empty() && exact_->in_flight.empty() && exact_->hides.empty() && exact_->last.empty()) return;
+    const Exact& exact = *exact_;
+    if (also_seen.empty() && exact.in_flight.empty() && exact.hides.empty() && exact.last.empty()) return;
+    collect_some_certain(users, also_seen, into);
+  }
+  [[gnu::noinline]] void collect_some_certain(std::span<const user_type> users, std::span<const Digest> also_seen,
+                                              std::vector<Digest>& into) const {
     into.assign(also_seen.begin(), also_seen.end());
     for (const user_type& user : users) {
       const auto key = detail::user_key(user);

@@ -13,6 +13,8 @@
 namespace {
 
 using seenby::Digest;
+using seenby::detail::BitPlanes;
+using seenby::detail::DigestsRef;
 using seenby::detail::Kernel;
 using seenby::detail::SplitBlockRef;
 
@@ -63,14 +65,25 @@ std::vector<std::uint8_t> answers(std::size_t count, const Check& check) {
   return seen;
 }
 
+/// What the kernel wants of the digests; nothing when it wants nothing.
+std::vector<BitPlanes> planes_of(const Kernel& kernel, const Digest* digests, std::size_t count) {
+  std::vector<BitPlanes> planes(kernel.work_out == nullptr ? 0 : (count + 63) / 64);
+  if (!planes.empty()) kernel.work_out(digests, count, planes.data());
+  return planes;
+}
+
 void require_equal_checks(const Kernel& kernel, SplitBlockRef first, SplitBlockRef second,
                           const std::vector<Digest>& digests, std::size_t offset, std::size_t count) {
   const Kernel& scalar = scalar_kernel();
   const Digest* from = digests.data() + offset;
   CAPTURE(kernel.name, first.block_count, second.block_count, offset, count);
+  const auto planes = planes_of(kernel, from, count);
   const auto same = [&](auto member, auto... filters) {
-    return answers(count, [&](std::uint8_t* seen) { (kernel.*member)(filters..., from, count, seen); }) ==
-           answers(count, [&](std::uint8_t* seen) { (scalar.*member)(filters..., from, count, seen); });
+    const auto with = [&](const Kernel& asked, DigestsRef digests_of) {
+      return answers(count, [&](std::uint8_t* seen) { (asked.*member)(filters..., digests_of, count, seen); });
+    };
+    const auto expected = with(scalar, from);
+    return with(kernel, from) == expected && with(kernel, {from, planes.empty() ? nullptr : planes.data()}) == expected;
   };
   REQUIRE(same(&Kernel::check, first));
   REQUIRE(same(&Kernel::check_add, first));
@@ -110,6 +123,45 @@ TEST_CASE("every kernel checks as the scalar kernel does, for every batch size",
       }
     }
   }
+}
+
+TEST_CASE("planes hold each digest's high half and the numbers of its bits, in the order they say", "[kernels]") {
+  const std::uint32_t seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  for (const Kernel* kernel : other_kernels()) {
+    for (const std::size_t count : {1U, 8U, 9U, 63U, 64U, 65U, 100U, 128U, 200U}) {
+      const auto digests = random_digests(count, random);
+      const auto planes = planes_of(*kernel, digests.data(), count);
+      CAPTURE(kernel->name, count);
+      for (std::size_t i = 0; i < planes.size() * BitPlanes::candidates; ++i) {
+        const BitPlanes& plane = planes[i / BitPlanes::candidates];
+        const std::size_t byte = i % BitPlanes::candidates;
+        const std::size_t candidate = i - byte + BitPlanes::candidate_at(byte);
+        if (candidate >= count) continue;
+        CAPTURE(byte, candidate);
+        REQUIRE(plane.high[byte % 4][byte / 4] == digests[candidate].value >> 32);
+        for (std::size_t word = 0; word < 8; ++word) {
+          REQUIRE(plane.bit_number[word][byte] == seenby::detail::split_block_bit_number(digests[candidate], word));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("every candidate has one place in its plane", "[kernels]") {
+  std::vector<int> places(BitPlanes::candidates);
+  for (std::size_t byte = 0; byte < BitPlanes::candidates; ++byte) ++places.at(BitPlanes::candidate_at(byte));
+  CHECK(places == std::vector<int>(BitPlanes::candidates, 1));
+}
+
+TEST_CASE("a part of a batch keeps its planes where one of them begins", "[kernels]") {
+  const std::vector<BitPlanes> planes(3);
+  CHECK(seenby::detail::planes_at(planes.data(), 0) == planes.data());
+  CHECK(seenby::detail::planes_at(planes.data(), 128) == planes.data() + 2);
+  CHECK(seenby::detail::planes_at(planes.data(), 1) == nullptr);
+  CHECK(seenby::detail::planes_at(planes.data(), 100) == nullptr);
+  CHECK(seenby::detail::planes_at(nullptr, 64) == nullptr);
 }
 
 TEST_CASE("every kernel checks as the scalar kernel does, for every alignment and block count", "[kernels]") {

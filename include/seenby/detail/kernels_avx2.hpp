@@ -50,6 +50,11 @@ SEENBY_AVX2_INLINE bool test(SplitBlockRef filter, const Digest& digest) noexcep
   return covers(load_block(filter, digest), mask_of(digest, constants())) != 0;
 }
 
+/// As `test`, for callers that are not built for AVX2 themselves.
+[[gnu::target("avx2"), gnu::noinline]] inline bool test_called(SplitBlockRef filter, Digest digest) noexcept {
+  return test(filter, digest);
+}
+
 template <bool Add>
 SEENBY_AVX2_INLINE void check_one(SplitBlockRef filter, const Digest& digest, const Constants& with,
                                   std::uint8_t& seen) noexcept {
@@ -81,8 +86,8 @@ SEENBY_AVX2 void check_large(SplitBlockRef filter, const Digest* digests, std::s
 }
 
 template <bool Add>
-SEENBY_AVX2 void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
-  if (filter.block_count >= large_filter_blocks) return check_large<Add>(filter, digests, count, seen);
+SEENBY_AVX2 void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
+  if (filter.block_count >= large_filter_blocks) return check_large<Add>(filter, digests.first, count, seen);
   const Constants with = constants();
   std::size_t i = 0;
   for (; i + 4 <= count; i += 4) {
@@ -93,7 +98,7 @@ SEENBY_AVX2 void check(SplitBlockRef filter, const Digest* digests, std::size_t 
 }
 
 template <bool Add>
-SEENBY_AVX2 void check_pair(SplitBlockRef first, SplitBlockRef second, const Digest* digests, std::size_t count,
+SEENBY_AVX2 void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
                             std::uint8_t* seen) noexcept {
   const Constants with = constants();
   std::size_t i = 0;

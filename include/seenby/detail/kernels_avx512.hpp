@@ -79,9 +79,11 @@ SEENBY_AVX512_INLINE void check_round(const SplitBlockRef (&filters)[Filters], c
   _mm_storel_epi64(out, Add ? _mm_add_epi8(_mm_loadl_epi64(out), hits) : hits);
 }
 
-template <bool Add, std::size_t Filters>
-SEENBY_AVX512_INLINE void check_all(const SplitBlockRef (&filters)[Filters], const Digest* digests, std::size_t count,
-                                    std::uint8_t* seen) noexcept {
+/// Filters of any size.
+template <bool Add, class... Filters>
+[[gnu::noinline]] SEENBY_AVX512 void check_any(const Digest* digests, std::size_t count, std::uint8_t* seen,
+                                               Filters... of) noexcept {
+  const SplitBlockRef filters[sizeof...(Filters)] = {of...};
   const __m512i salt = salts();
   std::size_t i = 0;
   for (; i + round_size <= count; i += round_size) check_round<Add>(filters, digests + i, seen + i, salt);
@@ -109,30 +111,35 @@ SEENBY_AVX512 void check_large(SplitBlockRef filter, const Digest* digests, std:
     }
     check_round<Add>(filters, digests + i, seen + i, salt);
   }
-  check_all<Add>(filters, digests + i, count - i, seen + i);
+  check_any<Add>(digests + i, count - i, seen + i, filter);
 }
 
 template <bool Add>
-SEENBY_AVX512 void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
-  if (filter.block_count >= large_filter_blocks) return check_large<Add>(filter, digests, count, seen);
-  const SplitBlockRef filters[1] = {filter};
-  std::size_t done = 0;
-  if (filter.block_count <= small_filter_blocks && count >= small_least_count) {
-    done = check_small<Add>(filters, digests, count, seen);
+SEENBY_AVX512 void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
+  if (filter.block_count >= large_filter_blocks) return check_large<Add>(filter, digests.first, count, seen);
+  if (is_small(filter) && is_worth_turning(digests, count)) {
+    if (digests.planes != nullptr) return check_planes<Add>(digests.planes, count, seen, filter);
+    return check_small<Add>(digests, count, seen, filter);
   }
-  if (done < count) check_all<Add>(filters, digests + done, count - done, seen + done);
+  check_any<Add>(digests.first, count, seen, filter);
 }
 
+/// A small filter beside a large one goes its own way where its planes are there: 53 ns a hundred candidates, together
+/// 66.
 template <bool Add>
-SEENBY_AVX512 void check_pair(SplitBlockRef first, SplitBlockRef second, const Digest* digests, std::size_t count,
+SEENBY_AVX512 void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
                               std::uint8_t* seen) noexcept {
-  const SplitBlockRef filters[2] = {first, second};
-  std::size_t done = 0;
-  if (first.block_count <= small_filter_blocks && second.block_count <= small_filter_blocks &&
-      count >= small_least_count) {
-    done = check_small<Add>(filters, digests, count, seen);
+  if (is_worth_turning(digests, count)) {
+    if (is_small(first) && is_small(second)) {
+      if (digests.planes != nullptr) return check_planes<Add>(digests.planes, count, seen, first, second);
+      return check_small<Add>(digests, count, seen, first, second);
+    }
+    if (digests.planes != nullptr && (is_small(first) || is_small(second))) {
+      check_planes<Add>(digests.planes, count, seen, is_small(first) ? first : second);
+      return check_any<true>(digests.first, count, seen, is_small(first) ? second : first);
+    }
   }
-  if (done < count) check_all<Add>(filters, digests + done, count - done, seen + done);
+  check_any<Add>(digests.first, count, seen, first, second);
 }
 
 /// Eight candidates' digests against `Size` of the run: each comparison keeps the candidates that still differ.
@@ -178,14 +185,20 @@ SEENBY_AVX512 inline std::size_t compact_at_most(const std::uint8_t* seen, std::
   auto* to = static_cast<std::byte*>(out);
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8) {
-    const __m128i answers = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(seen + i));
-    const auto stay = static_cast<__mmask8>(_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(answers, limit), answers)));
+    const __mmask8 stay =
+        static_cast<__mmask8>(_mm_cmple_epu8_mask(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(seen + i)), limit));
     _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(stay, word));
     to += static_cast<unsigned>(__builtin_popcount(stay)) * sizeof(std::uint64_t);
     word = _mm512_add_epi64(word, step);
   }
-  const auto kept = static_cast<std::size_t>(to - static_cast<std::byte*>(out)) / sizeof(std::uint64_t);
-  return kept + scalar::compact_at_most(seen + i, count - i, most, first + i, to);
+  if (i < count) {
+    const auto present = static_cast<__mmask16>((1U << (count - i)) - 1U);
+    const auto stay =
+        static_cast<__mmask8>(_mm_mask_cmple_epu8_mask(present, _mm_maskz_loadu_epi8(present, seen + i), limit));
+    _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(present), _mm512_maskz_compress_epi64(stay, word));
+    to += static_cast<unsigned>(__builtin_popcount(stay)) * sizeof(std::uint64_t);
+  }
+  return static_cast<std::size_t>(to - static_cast<std::byte*>(out)) / sizeof(std::uint64_t);
 }
 
 SEENBY_AVX512_END

@@ -7,9 +7,9 @@
 #if defined(SEENBY_X86_KERNELS)
 #include <immintrin.h>
 
-#define SEENBY_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2")]]
+#define SEENBY_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2")]]
 #define SEENBY_AVX512_INLINE \
-  [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2"), gnu::always_inline]] inline
+  [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2"), gnu::always_inline]] inline
 
 // GCC 12 takes the deliberately undefined registers of its own intrinsics for uninitialized variables.
 #if defined(__clang__)

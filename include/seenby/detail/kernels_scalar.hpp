@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "seenby/detail/bit_planes.hpp"
 #include "seenby/detail/cpu.hpp"
 #include "seenby/hash.hpp"
 
@@ -39,9 +40,12 @@ inline constexpr std::array<std::uint32_t, 8> split_block_salts{0x47b6137bU, 0x4
   return static_cast<std::size_t>(((digest.value >> 32) * block_count) >> 32) * split_block_bytes;
 }
 
-/// The one bit that a digest has in word `word` of its block.
+/// The number, 0 to 31, of the one bit that a digest has in word `word` of its block.
+[[nodiscard]] constexpr std::uint32_t split_block_bit_number(Digest digest, std::size_t word) noexcept {
+  return (static_cast<std::uint32_t>(digest.value) * split_block_salts[word]) >> 27;
+}
 [[nodiscard]] constexpr std::uint32_t split_block_bit(Digest digest, std::size_t word) noexcept {
-  return std::uint32_t{1} << ((static_cast<std::uint32_t>(digest.value) * split_block_salts[word]) >> 27);
+  return std::uint32_t{1} << split_block_bit_number(digest, word);
 }
 
 /// Words of a block are little-endian whatever the machine. Under ThreadSanitizer the load is a relaxed atomic, since
@@ -108,7 +112,7 @@ inline bool split_block_insert(std::byte* blocks, std::uint32_t block_count, Dig
 namespace scalar {
 
 template <bool Add>
-void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
+void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const auto hit = static_cast<std::uint8_t>(split_block_test(filter, digests[i]));
     seen[i] = Add ? static_cast<std::uint8_t>(seen[i] + hit) : hit;
@@ -116,7 +120,7 @@ void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::
 }
 
 template <bool Add>
-void check_pair(SplitBlockRef first, SplitBlockRef second, const Digest* digests, std::size_t count,
+void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
                 std::uint8_t* seen) noexcept {
   check<Add>(first, digests, count, seen);
   check<true>(second, digests, count, seen);

@@ -60,7 +60,7 @@ inline bool insert(std::byte* blocks, std::uint32_t block_count, Digest digest) 
 }
 
 template <bool Add>
-void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
+void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const auto hit = static_cast<std::uint8_t>(test(filter, digests[i]));
     seen[i] = Add ? static_cast<std::uint8_t>(seen[i] + hit) : hit;
@@ -68,7 +68,7 @@ void check(SplitBlockRef filter, const Digest* digests, std::size_t count, std::
 }
 
 template <bool Add>
-void check_pair(SplitBlockRef first, SplitBlockRef second, const Digest* digests, std::size_t count,
+void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
                 std::uint8_t* seen) noexcept {
   check<Add>(first, digests, count, seen);
   check<true>(second, digests, count, seen);

@@ -68,8 +68,8 @@ class MemoryReader {
 
   /// All steps for the request that most come as, two users with one filter each, without a detour through memory;
   /// false when it is another, or a writer got in between.
-  bool answer_pair(std::span<const User> users, std::span<const Digest> digests, std::uint8_t* seen_by,
-                   std::span<UserStatus> status) const noexcept {
+  [[gnu::always_inline]] bool answer_pair(std::span<const User> users, DigestSpan digests, std::uint8_t* seen_by,
+                                          std::span<UserStatus> status) const noexcept {
     if (users.size() != 2 || status.size() != 2) return false;
     const State& state = *current_->load(std::memory_order_acquire);
     const Target first = aimed(state, users[0]);
@@ -85,8 +85,8 @@ class MemoryReader {
   }
 
   /// Last step: the answers. Overwrites both spans.
-  void answer(const Targets& targets, std::span<const User> users, std::span<const Digest> digests,
-              std::uint32_t newest, std::uint8_t* seen_by, std::span<UserStatus> status) const noexcept {
+  void answer(const Targets& targets, std::span<const User> users, DigestSpan digests, std::uint32_t newest,
+              std::uint8_t* seen_by, std::span<UserStatus> status) const noexcept {
     // The size says what the count already does, in terms that a compiler sees: no store past a status of one.
     if (status.size() == 2 && are_filters(targets)) {
       check_pair(filter_of(*targets.state, targets.users[0].handle), filter_of(*targets.state, targets.users[1].handle),
@@ -101,9 +101,9 @@ class MemoryReader {
   }
 
   /// Slices since the user last saw each candidate, as far as the parts tell; 255 for unseen or unknown.
-  void age(const User& user, std::uint32_t newest, std::span<const Digest> digests, std::uint8_t* ages) const noexcept {
+  void age(const User& user, std::uint32_t newest, DigestSpan digests, std::uint8_t* ages) const noexcept {
     const Key key = index_key(user, key_seed_);
-    for_each_chunk(key, newest, digests, [&](std::size_t at, std::span<const Digest> chunk, const LiveParts& live) {
+    for_each_chunk(key, newest, digests, [&](std::size_t at, DigestSpan chunk, const LiveParts& live) {
       std::fill_n(ages + at, chunk.size(), std::uint8_t{255});
       std::array<std::uint8_t, chunk_size> hits;
       for (const LivePart& part : live.list()) {  // the newest slice comes last and has the last word
@@ -126,7 +126,7 @@ class MemoryReader {
   /// ones most lines would be fetched in vain.
   static constexpr std::size_t prefetched_bytes = 4096;
 
-  [[nodiscard]] Target aimed(const State& state, const User& user) const noexcept {
+  [[nodiscard, gnu::always_inline]] Target aimed(const State& state, const User& user) const noexcept {
     Target target;
     target.key = index_key(user, key_seed_);
     target.shard = &state.shard_of(target.key);
@@ -135,13 +135,13 @@ class MemoryReader {
     __builtin_prefetch(target.probe.slot());
     return target;
   }
-  [[nodiscard]] static Handle resolved(const State& state, const Target& target) noexcept {
+  [[nodiscard, gnu::always_inline]] static Handle resolved(const State& state, const Target& target) noexcept {
     const std::uint64_t* const word = UserIndex<words>::find(target.probe, target.key);
     const Handle handle{word == nullptr ? 0 : load_word_acquire(word)};
     prefetch_blocks(state.context.space.at(handle.block()), handle.size());
     return handle;
   }
-  static void prefetch_blocks(const std::uint64_t* first, std::uint32_t granules) noexcept {
+  [[gnu::always_inline]] static void prefetch_blocks(const std::uint64_t* first, std::uint32_t granules) noexcept {
     const std::size_t bytes = std::size_t{granules} * granule_bytes;
     if (bytes > prefetched_bytes) return;
     for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(reinterpret_cast<const std::byte*>(first) + at);
@@ -165,8 +165,8 @@ class MemoryReader {
            targets.users[1].handle.kind() == RecordKind::filter;
   }
 
-  [[gnu::noinline]] void answer_otherwise(const Targets& targets, std::span<const User> users,
-                                          std::span<const Digest> digests, std::uint32_t newest, std::uint8_t* seen_by,
+  [[gnu::noinline]] void answer_otherwise(const Targets& targets, std::span<const User> users, DigestSpan digests,
+                                          std::uint32_t newest, std::uint8_t* seen_by,
                                           std::span<UserStatus> status) const noexcept {
     if (answer_at_once(targets, digests, seen_by)) {
       for (std::size_t u = 0; u < targets.count; ++u) {
@@ -181,7 +181,7 @@ class MemoryReader {
   }
 
   /// False when a user has several parts, there are too many users, or a writer got in between.
-  bool answer_at_once(const Targets& targets, std::span<const Digest> digests, std::uint8_t* seen_by) const noexcept {
+  bool answer_at_once(const Targets& targets, DigestSpan digests, std::uint8_t* seen_by) const noexcept {
     if (targets.count == 0) return false;
     std::array<SplitBlockRef, few> filters;
     std::size_t filter_count = 0;
@@ -197,11 +197,11 @@ class MemoryReader {
     }
     return is_current(targets);
   }
-  static void add_exact(const Targets& targets, std::span<const Digest> digests, std::uint8_t* seen_by) noexcept {
+  static void add_exact(const Targets& targets, DigestSpan digests, std::uint8_t* seen_by) noexcept {
     for (std::size_t u = 0; u < targets.count; ++u) {
       const Handle handle = targets.users[u].handle;
       if (handle.kind() != RecordKind::exact) continue;
-      digests_check_add(targets.state->context.space.at(handle.block()), handle.items(), digests, seen_by);
+      digests_check_add(targets.state->context.space.at(handle.block()), handle.items(), digests.digests, seen_by);
     }
   }
 
@@ -220,16 +220,16 @@ class MemoryReader {
     void add(const LivePart& part) noexcept { parts[count++] = part; }
     [[nodiscard]] std::span<const LivePart> list() const noexcept { return {parts.data(), count}; }
   };
-  static void check_part(const LivePart& part, std::span<const Digest> digests, std::uint8_t* hits) noexcept {
+  static void check_part(const LivePart& part, DigestSpan digests, std::uint8_t* hits) noexcept {
     if (part.is_exact) {
       std::fill_n(hits, digests.size(), std::uint8_t{0});
-      digests_check_add(part.first, part.size, digests, hits);
+      digests_check_add(part.first, part.size, digests.digests, hits);
     } else {
       check(blocks_ref(part.first, part.size), digests.data(), digests.size(), hits);
     }
   }
   /// hits[i] = in how many parts digest i is.
-  static void check_parts(const LiveParts& live, std::span<const Digest> digests, std::uint8_t* hits) noexcept {
+  static void check_parts(const LiveParts& live, DigestSpan digests, std::uint8_t* hits) noexcept {
     std::array<SplitBlockRef, max_parts> filters;
     std::size_t count = 0;
     for (const LivePart& part : live.list()) {
@@ -237,7 +237,7 @@ class MemoryReader {
     }
     check_all({filters.data(), count}, digests.data(), digests.size(), hits);
     for (const LivePart& part : live.list()) {
-      if (part.is_exact) digests_check_add(part.first, part.size, digests, hits);
+      if (part.is_exact) digests_check_add(part.first, part.size, digests.digests, hits);
     }
   }
 
@@ -266,8 +266,7 @@ class MemoryReader {
   /// Calls read(offset, chunk, parts) for each chunk of candidates until nothing it looked at was reused meanwhile, and
   /// once with an empty chunk when there are none. False when there is no such user.
   template <class Read>
-  bool for_each_chunk(const Key& key, std::uint32_t newest, std::span<const Digest> digests,
-                      Read&& read) const noexcept {
+  bool for_each_chunk(const Key& key, std::uint32_t newest, DigestSpan digests, Read&& read) const noexcept {
     bool known = false;
     LiveParts parts;
     std::size_t at = 0;
@@ -299,8 +298,7 @@ class MemoryReader {
   }
 
   /// Adds one user's answers; false when there is no such user.
-  bool add_user(const Key& key, std::uint32_t newest, std::span<const Digest> digests,
-                std::uint8_t* seen_by) const noexcept {
+  bool add_user(const Key& key, std::uint32_t newest, DigestSpan digests, std::uint8_t* seen_by) const noexcept {
     std::array<std::uint8_t, chunk_size> hits;  // in how many parts
     std::size_t finished = 0;
     const auto add = [&](std::size_t until) {
@@ -310,7 +308,7 @@ class MemoryReader {
       finished = until;
     };
     const bool known =
-        for_each_chunk(key, newest, digests, [&](std::size_t at, std::span<const Digest> chunk, const LiveParts& live) {
+        for_each_chunk(key, newest, digests, [&](std::size_t at, DigestSpan chunk, const LiveParts& live) {
           add(at);  // the chunk before is settled
           check_parts(live, chunk, hits.data());
         });

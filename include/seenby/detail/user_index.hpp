@@ -28,7 +28,8 @@ template <class User>
 inline constexpr std::size_t index_key_words = IntegerItem<User> ? 1 : 2;
 
 template <class User>
-[[nodiscard]] IndexKey<index_key_words<User>> index_key(const User& user, std::uint64_t seed) noexcept {
+[[nodiscard, gnu::always_inline]] inline IndexKey<index_key_words<User>> index_key(const User& user,
+                                                                                   std::uint64_t seed) noexcept {
   if constexpr (IntegerItem<User>) {
     const std::uint64_t id = as_uint64(user);
     return {{id}, mix64(id + 0x9e3779b97f4a7c15U + seed)};
@@ -94,12 +95,12 @@ class UserIndex {
     std::uint32_t at;
     [[nodiscard]] std::uint64_t* slot() const noexcept { return first + std::size_t{at} * slot_words; }
   };
-  [[nodiscard]] Probe probe(const AddressSpace& space, const Key& key) const noexcept {
+  [[nodiscard, gnu::always_inline]] Probe probe(const AddressSpace& space, const Key& key) const noexcept {
     const Table now = table();
     return {space.at(now.block), now.slots, position(key.hash, now.slots)};
   }
   /// The handle word of a key's slot, null when there is none. Safe beside a writer; bounded by the table's size.
-  [[nodiscard]] static std::uint64_t* find(Probe from, const Key& key) noexcept {
+  [[nodiscard, gnu::always_inline]] static std::uint64_t* find(Probe from, const Key& key) noexcept {
     for (std::uint32_t probes = 0; probes < from.slots; ++probes) {
       std::uint64_t* const slot = from.slot();
       if (load_word_acquire(slot + Words) == 0) return nullptr;
