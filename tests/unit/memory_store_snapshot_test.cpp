@@ -239,8 +239,14 @@ TEST_CASE("records that contradict themselves under right checksums are refused 
     Store other{{.wrong_hide_rate = 0.01}, {.shards = 1, .keep_digests = true}};
     if (!other.restore(folder / "bad")) continue;
     (void)answers(other, 7, 50);
-    for (std::uint64_t user = 0; user < 6; ++user) record(other, user, 5'000, 40);
-    REQUIRE(other.merge_users(2, 3));
+    // What a counterfeit claims of a user may be more than memory holds: an error that says so is harmless.
+    const auto require_done_or_too_large = [](const auto& result) {
+      if (!result) REQUIRE(result.error().code == ErrorCode::too_large);
+    };
+    std::vector<Digest> batch;
+    for (std::uint64_t i = 0; i < 40; ++i) batch.push_back(item(5'000 + i));
+    for (std::uint64_t user = 0; user < 6; ++user) require_done_or_too_large(other.record_digests(user, batch));
+    require_done_or_too_large(other.merge_users(2, 3));
     REQUIRE(other.forget(3).has_value());
   }
 }
