@@ -55,7 +55,10 @@ Result<ConnectionPool::Lease> ConnectionPool::borrow(Deadline deadline) {
     while (!idle_.empty()) {
       Connection connection = std::move(idle_.back());
       idle_.pop_back();
+      // A system call, which other callers need not wait for.
+      lock.unlock();
       if (connection.idle_and_alive()) return Lease(*this, std::move(connection), true);
+      lock.lock();
       --lent_or_idle_;
       ++counters_.connections_dropped;
     }
