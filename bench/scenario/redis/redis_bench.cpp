@@ -124,21 +124,24 @@ struct Request {
   std::vector<std::uint64_t> users;
   std::vector<std::uint64_t> items;
   std::vector<Digest> digests;
-  std::vector<std::uint8_t> seen_by;
-  std::vector<UserStatus> status;
+};
+
+/// What one request is answered.
+struct Answer {
+  std::vector<std::uint8_t> seen_by = std::vector<std::uint8_t>(candidates);
+  std::vector<UserStatus> status = std::vector<UserStatus>(users_a_request);
 };
 
 std::vector<Request> make_requests(std::size_t items_a_user) {
   std::mt19937_64 random(20'240'601);
-  std::vector<Request> requests(1'000);
+  // Few enough to stay in a cache, as digests that were just computed are. They ask for every user all the same.
+  std::vector<Request> requests(500);
   for (Request& request : requests) {
     for (std::size_t i = 0; i < users_a_request; ++i) request.users.push_back(random() % population);
     for (std::size_t i = 0; i < candidates; ++i) {
       request.items.push_back(random() % (2 * items_a_user));
       request.digests.push_back(Xxh3Hash{}(request.items.back()));
     }
-    request.seen_by.resize(candidates);
-    request.status.resize(users_a_request);
   }
   return requests;
 }
@@ -237,17 +240,17 @@ std::unique_ptr<RedisStore<>> make_store(Bench& bench, std::size_t bytes, std::s
   return store;
 }
 
-void check_answers(const Request& request, std::size_t items_a_user) {
+void check_answers(const Request& request, const Answer& answer, std::size_t items_a_user) {
   for (std::size_t i = 0; i < request.items.size(); ++i) {
-    if (request.items[i] < items_a_user && request.seen_by[i] != users_a_request)
+    if (request.items[i] < items_a_user && answer.seen_by[i] != users_a_request)
       give_up("an item that was recorded is unseen");
   }
 }
 
-void check(const RedisStore<>& store, Request& request) {
+void check(const RedisStore<>& store, const Request& request, Answer& answer) {
   store.check(std::span<const std::uint64_t>(request.users), ItemBatch<std::uint64_t>{request.items, request.digests},
-              request.seen_by, request.status);
-  for (const UserStatus& status : request.status) {
+              answer.seen_by, answer.status);
+  for (const UserStatus& status : answer.status) {
     if (status.state != UserState::known) give_up("a user is not there");
   }
 }
@@ -255,39 +258,44 @@ void check(const RedisStore<>& store, Request& request) {
 void read_seenby(benchmark::State& state, Bench& bench, std::size_t bytes, std::size_t callers) {
   std::size_t items = 0;
   const auto store = make_store(bench, bytes, items);
-  auto prepared = make_requests(items);
+  const auto requests = make_requests(items);
   // Every user once, so that what a process remembers of large values is remembered.
-  for (Request& request : prepared) {
-    check(*store, request);
-    check_answers(request, items);
+  for (const Request& request : requests) {
+    Answer answer;
+    check(*store, request, answer);
+    check_answers(request, answer, items);
   }
   measure(state, bench, callers, 1, [&]() -> Caller {
-    return [&store, requests = prepared](std::size_t call) mutable {
-      Request& request = requests[call % requests.size()];
-      check(*store, request);
-      benchmark::DoNotOptimize(request.seen_by.data());
+    return [&, answer = Answer{}](std::size_t call) mutable {
+      check(*store, requests[call % requests.size()], answer);
+      benchmark::DoNotOptimize(answer.seen_by.data());
       benchmark::ClobberMemory();
     };
   });
 }
 
 void tick_seenby(benchmark::State& state, Bench& bench, std::size_t bytes, std::size_t callers) {
+  using TickRequest = CheckRequest<std::uint64_t, std::uint64_t>;
   std::size_t items = 0;
   const auto store = make_store(bench, bytes, items);
-  auto prepared = make_requests(items);
-  for (Request& request : prepared) check(*store, request);
+  const auto requests = make_requests(items);
+  for (const Request& request : requests) {
+    Answer answer;
+    check(*store, request, answer);
+  }
   measure(state, bench, callers, requests_a_tick, [&]() -> Caller {
-    return [&store, items, requests = prepared,
-            tick = std::vector<CheckRequest<std::uint64_t, std::uint64_t>>{}](std::size_t call) mutable {
+    return [&, answers = std::vector<Answer>(requests_a_tick),
+            tick = std::vector<TickRequest>{}](std::size_t call) mutable {
       tick.clear();
+      const std::size_t first = call * requests_a_tick;
       for (std::size_t i = 0; i < requests_a_tick; ++i) {
-        Request& request = requests[(call * requests_a_tick + i) % requests.size()];
-        tick.push_back({request.users, {request.items, request.digests}, request.seen_by, request.status});
+        const Request& request = requests[(first + i) % requests.size()];
+        tick.push_back({request.users, {request.items, request.digests}, answers[i].seen_by, answers[i].status});
       }
-      store->check_many(std::span<const CheckRequest<std::uint64_t, std::uint64_t>>(tick));
+      store->check_many(std::span<const TickRequest>(tick));
       benchmark::ClobberMemory();
-      if (tick.back().status[0].state != UserState::known) give_up("a user is not there");
-      check_answers(requests[call * requests_a_tick % requests.size()], items);
+      if (answers.back().status[0].state != UserState::known) give_up("a user is not there");
+      check_answers(requests[first % requests.size()], answers[0], items);
     };
   });
 }
