@@ -156,6 +156,14 @@ concept BatchingStoreFor = requires(const Store& store,
   store.check_many(requests);
 };
 
+/// A store that can be told of a request's users before it is asked about them, so that their memory is on its way.
+template <class Store, class Item>
+concept ExpectingStoreFor = requires(const Store& store, std::span<const typename Store::user_type> users,
+                                     const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
+                                     std::span<UserStatus> status) {
+  store.check(users, batch, seen_by, status, store.expect(users));
+};
+
 /// A store on the far side of a network: one big question beats several small ones.
 template <class Store>
 concept RemoteStore = requires {

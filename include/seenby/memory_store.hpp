@@ -133,6 +133,24 @@ class MemoryStore {
     check_candidates(users, {digests}, seen_by, status);
   }
 
+  /// Where the users of a request are looked up, on its way from memory since `expect`.
+  using Expected = typename Reader::Pair;
+  /// Asks for the lines that a check of these users looks at first, for callers that have something else to do before
+  /// it. Any thread.
+  [[nodiscard, gnu::always_inline]] Expected expect(std::span<const User> users) const noexcept {
+    return core_->slices.windowed() ? Expected{} : core_->reader.aim_pair(users);
+  }
+  /// As the other `check`, for the users that were expected.
+  template <class Item>
+  [[gnu::always_inline]] void check(std::span<const User> users, const ItemBatch<Item>& batch,
+                                    std::span<std::uint8_t> seen_by, std::span<UserStatus> status,
+                                    const Expected& expected) const noexcept {
+    const detail::DigestSpan digests{batch.digests, batch.planes};
+    if (!core_->reader.answer_pair(expected, digests, seen_by.data(), status)) {
+      check_any(users, digests, seen_by, status);
+    }
+  }
+
   /// Answers many requests, each as `check` does. While one is answered, the next one's filters are on their way from
   /// memory, and the one after that has its users looked up.
   template <class Item>
@@ -196,7 +214,7 @@ class MemoryStore {
   [[gnu::always_inline]] void check_candidates(std::span<const User> users, detail::DigestSpan digests,
                                                std::span<std::uint8_t> seen_by,
                                                std::span<UserStatus> status) const noexcept {
-    if (core_->slices.windowed() || !core_->reader.answer_pair(users, digests, seen_by.data(), status)) {
+    if (!core_->reader.answer_pair(expect(users), digests, seen_by.data(), status)) {
       check_any(users, digests, seen_by, status);
     }
   }

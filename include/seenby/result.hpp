@@ -81,7 +81,7 @@ class [[nodiscard]] Result {
   using error_type = Error;
 
   Result(T value) : value_(std::in_place, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error) : error_(std::move(error)) {}             // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] bool has_value() const noexcept { return value_.has_value(); }
   explicit operator bool() const noexcept { return has_value(); }

@@ -228,8 +228,9 @@ class SeenFilter {
                      const SelectOptions<Item, hasher_type>& options, Selection& page) const {
     require_users(users.size());
     require_same_hash(pool);
+    const auto expected = expect<Item>(users);  // before all else: the users' lines are on the way meanwhile
     SelectionBuilder<SeenFilter, Item, hasher_type> builder(*this, pool, users, options, page);
-    builder.run();
+    builder.run(expected);
     finish(pool, users, page);
   }
 
@@ -413,6 +414,15 @@ class SeenFilter {
       if (!exact_->in_flight.empty()) exact_->in_flight.collect(key, now(), into);
     }
     std::sort(into.begin(), into.end());
+  }
+
+  template <class Item>
+  [[nodiscard, gnu::always_inline]] auto expect(std::span<const user_type> users) const noexcept {
+    if constexpr (ExpectingStoreFor<Store, Item>) {
+      return store_.expect(users);
+    } else {
+      return 0;
+    }
   }
 
   static void require_users(std::size_t users) {

@@ -66,19 +66,33 @@ class MemoryReader {
     }
   }
 
-  /// All steps for the request that most come as, two users with one filter each, without a detour through memory;
-  /// false when it is another, or a writer got in between.
-  [[gnu::always_inline]] bool answer_pair(std::span<const User> users, DigestSpan digests, std::uint8_t* seen_by,
+  /// Two users on the way; none when `state` is null.
+  struct Pair {
+    const State* state = nullptr;
+    Target first;
+    Target second;
+  };
+  /// The first step for the request that most come as, two users with one filter each, without a detour through memory.
+  [[nodiscard, gnu::always_inline]] Pair aim_pair(std::span<const User> users) const noexcept {
+    Pair pair;
+    if (users.size() != 2) return pair;
+    pair.state = current_->load(std::memory_order_acquire);
+    pair.first = aimed(*pair.state, users[0]);
+    pair.second = aimed(*pair.state, users[1]);
+    return pair;
+  }
+  /// Its other steps; false when the request is another, or a writer got in between.
+  [[gnu::always_inline]] bool answer_pair(const Pair& pair, DigestSpan digests, std::uint8_t* seen_by,
                                           std::span<UserStatus> status) const noexcept {
-    if (users.size() != 2 || status.size() != 2) return false;
-    const State& state = *current_->load(std::memory_order_acquire);
-    const Target first = aimed(state, users[0]);
-    const Target second = aimed(state, users[1]);
-    const Handle a = resolved(state, first);
-    const Handle b = resolved(state, second);
+    if (pair.state == nullptr || status.size() != 2) return false;
+    const State& state = *pair.state;
+    const Handle a = resolved(state, pair.first);
+    const Handle b = resolved(state, pair.second);
     if (a.kind() != RecordKind::filter || b.kind() != RecordKind::filter) return false;
     check_pair(filter_of(state, a), filter_of(state, b), digests.data(), digests.size(), seen_by);
-    if (!unchanged(first) || !unchanged(second) || &state != current_->load(std::memory_order_acquire)) return false;
+    if (!unchanged(pair.first) || !unchanged(pair.second) || &state != current_->load(std::memory_order_acquire)) {
+      return false;
+    }
     set_status(status[0], true);
     set_status(status[1], true);
     return true;

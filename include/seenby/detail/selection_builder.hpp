@@ -67,12 +67,12 @@ class SelectionBuilder {
   /// Asks the store and fills the page: the whole request. In line with all that it calls for a plain request: a span
   /// that one function stores by its halves and the next loads whole waits for both to reach the cache, and 67 ns a
   /// request of two became 75.
-  [[gnu::always_inline]] void run() {
+  template <class Expected>
+  [[gnu::always_inline]] void run(const Expected& expected) {
     const std::size_t total = pool_.distinct().size();
     for (std::size_t at = 0; at < total && open();) {
       const std::size_t count = std::min(total - at, next_chunk(at));
-      const auto request = question(at, count);
-      filter_.store().check(request.users, request.batch, request.seen_by, request.status);
+      ask(question(at, count), at, expected);
       if (!absorb(at, count)) return;
       at += count;
     }
@@ -109,6 +109,15 @@ class SelectionBuilder {
       if (!open()) return;
       std::visit([this](const auto& step) { this->apply(step); }, relaxation);
     }
+  }
+
+  template <class Expected>
+  [[gnu::always_inline]] void ask(const CheckRequest<User, Item>& request, std::size_t at, const Expected& expected) {
+    const auto& store = filter_.store();
+    if constexpr (ExpectingStoreFor<typename Filter::store_type, Item>) {
+      if (at == 0) return store.check(request.users, request.batch, request.seen_by, request.status, expected);
+    }
+    store.check(request.users, request.batch, request.seen_by, request.status);
   }
 
   // In seen_by: known for certain, by whatever means; no relaxation brings it back.
