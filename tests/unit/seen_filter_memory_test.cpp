@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
@@ -16,11 +15,14 @@
 #include "seenby/memory_store.hpp"
 #include "seenby/seen_filter.hpp"
 #include "support/binomial.hpp"
+#include "support/picks.hpp"
 #include "support/random.hpp"
 
 using namespace seenby;
 using namespace std::chrono_literals;
-using Ids = std::vector<std::uint64_t>;
+using test::Ids;
+using test::picked;
+using test::range;
 using Store = MemoryStore<std::uint64_t>;
 
 namespace {
@@ -28,19 +30,6 @@ namespace {
 constexpr std::uint64_t alice = 1;
 constexpr std::uint64_t bob = 2;
 constexpr auto day = std::chrono::seconds(86400);
-
-Ids range(std::uint64_t from, std::uint64_t to) {
-  Ids ids(to - from);
-  std::iota(ids.begin(), ids.end(), from);
-  return ids;
-}
-
-template <class Pool>
-Ids picked(const Pool& pool, const Selection& page) {
-  Ids ids;
-  for (const Pick& pick : page) ids.push_back(pool[pick.index]);
-  return ids;
-}
 
 }  // namespace
 

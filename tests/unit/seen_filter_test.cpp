@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
-#include <numeric>
 #include <set>
 #include <string>
 #include <thread>
@@ -16,30 +15,20 @@
 #include "seenby/over_fetch.hpp"
 #include "seenby/salted_store.hpp"
 #include "support/map_blobs.hpp"
+#include "support/picks.hpp"
 
 using namespace seenby;
 using test::MapBlobs;
 using Store = BlobStore<MapBlobs>;
-using Ids = std::vector<std::uint64_t>;
+using test::Ids;
+using test::picked;
+using test::range;
 
 namespace {
 
 constexpr std::uint64_t alice = 1;
 constexpr std::uint64_t bob = 2;
 constexpr std::uint64_t stranger = 3;
-
-Ids range(std::uint64_t from, std::uint64_t to) {
-  Ids ids(to - from);
-  std::iota(ids.begin(), ids.end(), from);
-  return ids;
-}
-
-template <class Pool>
-Ids picked(const Pool& pool, const Selection& page) {
-  Ids ids;
-  for (const Pick& pick : page) ids.push_back(pool[pick.index]);
-  return ids;
-}
 
 StorePolicy pair_policy() { return {.wrong_hide_rate = 1e-6, .users_per_request = 2}; }
 

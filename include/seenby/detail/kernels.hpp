@@ -43,11 +43,14 @@ struct Kernel {
 /// Every kernel in this build, the slowest first; the machine may lack the later ones.
 [[nodiscard]] inline std::span<const Kernel> compiled_kernels() noexcept {
   static constexpr Kernel kernels[] = {
-    {"scalar", []() noexcept { return true; }, scalar::check<false>, scalar::check<true>, scalar::check_pair<false>,
-     scalar::check_pair<true>, scalar::insert, scalar::match_add, scalar::compact_at_most, nullptr},
+    {"scalar", []() noexcept { return true; }, one_by_one::check<split_block_test, false>,
+     one_by_one::check<split_block_test, true>, one_by_one::check_pair<split_block_test, false>,
+     one_by_one::check_pair<split_block_test, true>, one_by_one::insert<split_block_insert>, scalar::match_add,
+     scalar::compact_at_most, nullptr},
 #if defined(SEENBY_X86_KERNELS)
-    {"sse2", []() noexcept { return true; }, sse2::check<false>, sse2::check<true>, sse2::check_pair<false>,
-     sse2::check_pair<true>, sse2::insert, scalar::match_add, scalar::compact_at_most, nullptr},
+    {"sse2", []() noexcept { return true; }, one_by_one::check<sse2::test, false>, one_by_one::check<sse2::test, true>,
+     one_by_one::check_pair<sse2::test, false>, one_by_one::check_pair<sse2::test, true>,
+     one_by_one::insert<sse2::insert>, scalar::match_add, scalar::compact_at_most, nullptr},
     {"avx2", cpu_has_avx2, avx2::check<false>, avx2::check<true>, avx2::check_pair<false>, avx2::check_pair<true>,
      avx2::insert, avx2::match_add, avx2::compact_at_most, nullptr},
     {"avx512", cpu_has_avx512, avx512::check<false>, avx512::check<true>, avx512::check_pair<false>,

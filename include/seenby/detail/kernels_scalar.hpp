@@ -109,30 +109,36 @@ inline bool split_block_insert(std::byte* blocks, std::uint32_t block_count, Dig
   return missing != 0;
 }
 
-namespace scalar {
+/// Batches one digest after the other, for kernels that know how to do one: `Test` and `Insert` are functions.
+namespace one_by_one {
 
-template <bool Add>
+template <auto Test, bool Add>
 void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
-    const auto hit = static_cast<std::uint8_t>(split_block_test(filter, digests[i]));
+    const auto hit = static_cast<std::uint8_t>(Test(filter, digests[i]));
     seen[i] = Add ? static_cast<std::uint8_t>(seen[i] + hit) : hit;
   }
 }
 
-template <bool Add>
+template <auto Test, bool Add>
 void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
                 std::uint8_t* seen) noexcept {
-  check<Add>(first, digests, count, seen);
-  check<true>(second, digests, count, seen);
+  check<Test, Add>(first, digests, count, seen);
+  check<Test, true>(second, digests, count, seen);
 }
 
-inline std::size_t insert(std::byte* blocks, std::uint32_t block_count, const Digest* digests,
-                          std::size_t count) noexcept {
+template <auto Insert>
+std::size_t insert(std::byte* blocks, std::uint32_t block_count, const Digest* digests, std::size_t count) noexcept {
   std::size_t changed = 0;
-  for (std::size_t i = 0; i < count; ++i)
-    changed += static_cast<std::size_t>(split_block_insert(blocks, block_count, digests[i]));
+  for (std::size_t i = 0; i < count; ++i) {
+    changed += static_cast<std::size_t>(Insert(blocks, block_count, digests[i]));
+  }
   return changed;
 }
+
+}  // namespace one_by_one
+
+namespace scalar {
 
 /// The run's digests differ from each other, so at most one of them equals a candidate's. A set of their top six bits
 /// rules most candidates out, so that few are compared.

@@ -59,30 +59,6 @@ inline bool insert(std::byte* blocks, std::uint32_t block_count, Digest digest) 
   return !block.covers_mask();
 }
 
-template <bool Add>
-void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto hit = static_cast<std::uint8_t>(test(filter, digests[i]));
-    seen[i] = Add ? static_cast<std::uint8_t>(seen[i] + hit) : hit;
-  }
-}
-
-template <bool Add>
-void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
-                std::uint8_t* seen) noexcept {
-  check<Add>(first, digests, count, seen);
-  check<true>(second, digests, count, seen);
-}
-
-inline std::size_t insert(std::byte* blocks, std::uint32_t block_count, const Digest* digests,
-                          std::size_t count) noexcept {
-  std::size_t changed = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    changed += static_cast<std::size_t>(insert(blocks, block_count, digests[i]));
-  }
-  return changed;
-}
-
 }  // namespace sse2
 
 SEENBY_DETAIL_END

@@ -7,10 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <string_view>
-#include <type_traits>
 
 #include "seenby/detail/arena.hpp"
+#include "seenby/detail/user_key.hpp"
 #include "seenby/detail/user_record.hpp"
 #include "seenby/hash.hpp"
 
@@ -27,33 +26,23 @@ struct IndexKey {
 template <class User>
 inline constexpr std::size_t index_key_words = IntegerItem<User> ? 1 : 2;
 
-template <class User>
-[[nodiscard, gnu::always_inline]] inline IndexKey<index_key_words<User>> index_key(const User& user,
-                                                                                   std::uint64_t seed) noexcept {
-  if constexpr (IntegerItem<User>) {
-    const std::uint64_t id = as_uint64(user);
-    return {{id}, mix64(id + 0x9e3779b97f4a7c15U + seed)};
-  } else {
-    const auto hash_of = [&](const void* data, std::size_t size) {
-      const XXH128_hash_t hash = XXH3_128bits_withSeed(data, size, seed);
-      return IndexKey<2>{{hash.low64, hash.high64}, hash.high64};
-    };
-    if constexpr (StringItem<User>) {
-      const std::string_view text = user;
-      return hash_of(text.data(), text.size());
-    } else {
-      const std::span<const std::byte> bytes = user;
-      return hash_of(bytes.data(), bytes.size());
-    }
-  }
-}
-
-/// The hash of stored key words: the same as index_key's.
+/// The key of these words, with its hash.
 [[nodiscard]] inline IndexKey<1> key_of_words(const std::array<std::uint64_t, 1>& words, std::uint64_t seed) noexcept {
   return {words, mix64(words[0] + 0x9e3779b97f4a7c15U + seed)};
 }
 [[nodiscard]] inline IndexKey<2> key_of_words(const std::array<std::uint64_t, 2>& words, std::uint64_t) noexcept {
   return {words, words[1]};
+}
+
+template <class User>
+[[nodiscard, gnu::always_inline]] inline IndexKey<index_key_words<User>> index_key(const User& user,
+                                                                                   std::uint64_t seed) noexcept {
+  const UserKey key = user_key(user, seed);
+  if constexpr (index_key_words<User> == 1) {
+    return key_of_words(std::array{key.low}, seed);
+  } else {
+    return key_of_words(std::array{key.low, key.high}, seed);
+  }
 }
 
 /// A table of slots: `Words` words of key, then the handle (0: free). Linear probing from a position that grows with

@@ -1,10 +1,10 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// UserKey: what the library's own tables know a user by: a number, or 128 bits of hash instead of a string.
+// UserKey: what tables know a user by: a number, or 128 bits of hash instead of a string.
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <span>
 #include <string_view>
 
 #include "seenby/hash.hpp"
@@ -25,18 +25,23 @@ struct UserKeyHash {
   }
 };
 
+/// The key under a seed. Integers have the same under all.
 template <HashableItem User>
-[[nodiscard]] inline UserKey user_key(const User& user) noexcept {
+[[nodiscard]] inline UserKey user_key(const User& user, std::uint64_t seed = 0) noexcept {
   if constexpr (IntegerItem<User>) {
     return {as_uint64(user), 0};
-  } else if constexpr (StringItem<User>) {
-    const std::string_view text = user;
-    const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
-    return {hash.low64, hash.high64};
   } else {
-    const std::span<const std::byte> bytes = user;
-    const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-    return {hash.low64, hash.high64};
+    const auto key_of = [&](const void* data, std::size_t size) {
+      const XXH128_hash_t hash = XXH3_128bits_withSeed(data, size, seed);
+      return UserKey{hash.low64, hash.high64};
+    };
+    if constexpr (StringItem<User>) {
+      const std::string_view text = user;
+      return key_of(text.data(), text.size());
+    } else {
+      const std::span<const std::byte> bytes = user;
+      return key_of(bytes.data(), bytes.size());
+    }
   }
 }
 

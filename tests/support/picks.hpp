@@ -1,0 +1,30 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Items by number, and the items that a page shows.
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "seenby/selection.hpp"
+
+namespace seenby::test {
+
+using Ids = std::vector<std::uint64_t>;
+
+/// from, from + 1, ..., to - 1.
+inline Ids range(std::uint64_t from, std::uint64_t to) {
+  Ids ids(to - from);
+  std::iota(ids.begin(), ids.end(), from);
+  return ids;
+}
+
+/// The items of a page whose picks are all of this pool.
+template <class Pool>
+Ids picked(const Pool& pool, const Selection& page) {
+  Ids ids;
+  for (const Pick& pick : page) ids.push_back(pool[pick.index]);
+  return ids;
+}
+
+}  // namespace seenby::test
