@@ -95,6 +95,20 @@ TEST_CASE("A failed filter write repeats an item at worst: the history has it, i
   CHECK(filter.counters().removed >= 3);
 }
 
+TEST_CASE("After a login the pages of the known user hide what the anonymous one saw", "[redis]") {
+  const RedisServer server;
+  MemoryHistory<std::uint64_t, std::uint64_t> history;
+  SeenFilter filter(RedisStore<>(server.socket_url(), {}), history);
+  REQUIRE(filter.record_all(alice, std::vector<std::uint64_t>{10, 11}));
+  REQUIRE(filter.record_all(bob, std::vector<std::uint64_t>{12}));
+  REQUIRE(filter.merge_users(alice, bob));
+  const auto pool = filter.pool(std::vector<std::uint64_t>{10, 11, 12, 13});
+  const auto page = filter.select_unseen(pool, {bob}, {.limit = 1});
+  REQUIRE(page.size() == 1);
+  CHECK(page[0].index == 3);
+  CHECK(server.call_integer({"DBSIZE"}) == 1);
+}
+
 TEST_CASE("A tick's many pages are one round trip through the facade, too", "[redis]") {
   const RedisServer server;
   using Filter = SeenFilter<RedisStore<>>;

@@ -362,6 +362,39 @@ TEST_CASE("A suspiciously empty filter is rebuilt on request", "[redis][002-15]"
   CHECK(ask(store, {2}, sequence(0, 300)).status[0].state == UserState::known);
 }
 
+TEST_CASE("Merged users: the one has seen what both had, the other is forgotten", "[redis]") {
+  for (const std::string& program : installed_servers()) {
+    for (const auto window : {0s, 2'592'000s}) {
+      INFO(program << ", window " << window.count());
+      const RedisServer server(program);
+      TruthfulHistory history;
+      RedisStore<> store(server.socket_url(), {.wrong_hide_rate = 0.01, .window = window, .slices = 3});
+      REQUIRE(record(store, 1, sequence(0, 5)));
+      CHECK(store.merge_users(1, 2).error().code == ErrorCode::invalid_argument);
+      CHECK(ask(store, {1}, sequence(0, 5)).seen() == 5);
+      store.set_replay(history.replay());
+      history.append(1, sequence(0, 300));
+      history.append(2, sequence(250, 50));
+      REQUIRE(record(store, 1, sequence(0, 300)));
+      REQUIRE(record(store, 2, sequence(250, 50)));
+      // 3 has no filter yet; to itself a user is merged already.
+      history.append(3, sequence(900, 10));
+      for (const std::uint64_t from : {1U, 3U, 2U}) {
+        history.append(2, history.items(from));
+        REQUIRE(store.merge_users(from, 2));
+      }
+      auto all = sequence(0, 300);
+      for (const std::uint64_t item : sequence(900, 10)) all.push_back(item);
+      const auto answer = ask(store, {1, 2}, all);
+      CHECK(answer.status[0].state == UserState::missing);
+      CHECK(answer.status[1].state == UserState::known);
+      CHECK(answer.seen() == all.size());
+      CHECK(ask(store, {2}, sequence(1'000'000, 10'000)).seen() <= binomial_bound(10'000, 0.01));
+      CHECK(store.counters().over_budget == 0);
+    }
+  }
+}
+
 TEST_CASE("While a filter is built from the history the user is unknown, and adds meanwhile are kept",
           "[redis][000-20]") {
   const RedisServer server;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // RedisStore: users' filters in plain Redis or Valkey, one string a user, no module.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -87,6 +88,19 @@ class RedisStore {
   /// Builds the user's filters anew from the history. `invalid_argument` without one.
   Result<void> rebuild(const User& user) { return protocol_->rebuild(name_of(user), history_of(user)); }
 
+  /// Everything `from` has seen, `into` has seen from now on, and `from` is forgotten. The filters of `into` are built
+  /// anew from both users' histories, in which `into` must have those items from then on (SeenFilter::merge_users
+  /// writes them first). What is recorded for `from` meanwhile is lost. Errors: `invalid_argument` without a history,
+  /// since filters of different sizes cannot be united; else as `rebuild`, and then `from` is as before.
+  Result<void> merge_users(const User& from, const User& into) {
+    const std::string source = name_of(from);
+    const std::string target = name_of(into);
+    if (source == target) return {};
+    if (auto built = protocol_->rebuild(target, history_of_both(from, into)); !built) return built;
+    if (auto gone = protocol_->forget(source); !gone) return std::move(gone).error();
+    return {};
+  }
+
   template <class Item>
   void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const {
     // Unknown ages are 255 already; `check` is where an unreachable user's error is told.
@@ -116,6 +130,23 @@ class RedisStore {
   [[nodiscard]] ReadHistory history_of(const User& user) const {
     if (!replay_) return {};
     return [this, user] { return replay_(user); };
+  }
+  [[nodiscard]] ReadHistory history_of_both(const User& from, const User& into) const {
+    if (!replay_) return {};
+    return [this, from, into]() -> Result<std::vector<SeenDigest>> {
+      auto all = replay_(into);
+      if (!all) return all;
+      auto more = replay_(from);
+      if (!more) return more;
+      all->insert(all->end(), more->begin(), more->end());
+      // Once each, at the later time: a filter's size goes by their number.
+      std::sort(all->begin(), all->end(), [](const SeenDigest& a, const SeenDigest& b) {
+        return a.digest.value != b.digest.value ? a.digest.value < b.digest.value : a.seen_at > b.seen_at;
+      });
+      const auto same = [](const SeenDigest& a, const SeenDigest& b) { return a.digest.value == b.digest.value; };
+      all->erase(std::unique(all->begin(), all->end(), same), all->end());
+      return all;
+    };
   }
 
   StorePolicy policy_;
