@@ -64,8 +64,9 @@ class CandidatePool {
   [[nodiscard]] std::size_t duplicates() const noexcept { return items_.size() - digests_.size(); }
   /// The different candidates, each at its first place in the ranking.
   [[nodiscard]] ItemBatch<Item> distinct() const noexcept {
-    return {first_at_.empty() ? std::span<const Item>(items_) : std::span<const Item>(distinct_items_), digests_,
-            planes_.empty() ? nullptr : planes_.data()};
+    return {first_at_.empty() ? std::span<const Item>(items_) : std::span<const Item>(distinct_items_),
+            digests_,
+            {planes_.empty() ? nullptr : planes_.data(), digests_.data()}};
   }
   /// Where distinct candidate i stands among the items as given.
   [[nodiscard]] std::uint32_t index_of(std::size_t i) const noexcept {

@@ -126,7 +126,7 @@ class MemoryStore {
   template <class Item>
   [[gnu::always_inline]] void check(std::span<const User> users, const ItemBatch<Item>& batch,
                                     std::span<std::uint8_t> seen_by, std::span<UserStatus> status) const noexcept {
-    check_candidates(users, {batch.digests, batch.planes}, seen_by, status);
+    check_candidates(users, batch.digest_span(), seen_by, status);
   }
   void check_digests(std::span<const User> users, std::span<const Digest> digests, std::span<std::uint8_t> seen_by,
                      std::span<UserStatus> status) const noexcept {
@@ -145,7 +145,7 @@ class MemoryStore {
   [[gnu::always_inline]] void check(std::span<const User> users, const ItemBatch<Item>& batch,
                                     std::span<std::uint8_t> seen_by, std::span<UserStatus> status,
                                     const Expected& expected) const noexcept {
-    const detail::DigestSpan digests{batch.digests, batch.planes};
+    const detail::DigestSpan digests = batch.digest_span();
     if (!core_->reader.answer_pair(expected, digests, seen_by.data(), status)) {
       check_any(users, digests, seen_by, status);
     }
@@ -164,8 +164,8 @@ class MemoryStore {
       if (i >= 1 && i - 1 < count) reader.resolve(ring[(i - 1) % 4]);
       if (i < 2) continue;
       const auto& request = requests[i - 2];
-      reader.answer(ring[(i - 2) % 4], request.users, {request.batch.digests, request.batch.planes}, newest,
-                    request.seen_by.data(), request.status);
+      reader.answer(ring[(i - 2) % 4], request.users, request.batch.digest_span(), newest, request.seen_by.data(),
+                    request.status);
     }
   }
 
@@ -173,7 +173,7 @@ class MemoryStore {
   /// 255 when unseen or the user is missing. Without a window what is seen has age 0.
   template <class Item>
   void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const noexcept {
-    core_->reader.age(user, core_->current_slice(), {batch.digests, batch.planes}, ages.data());
+    core_->reader.age(user, core_->current_slice(), batch.digest_span(), ages.data());
   }
 
   [[nodiscard]] StoreCounters counters() const {

@@ -199,3 +199,22 @@ TEST_CASE("many threads select while users grow, and nothing acknowledged is mis
   for (auto& reader : readers) reader.join();
   CHECK_FALSE(wrong);
 }
+
+TEST_CASE("a store that asks with digests of its own gets their answers, not those of the pool's planes") {
+  Store store{{.wrong_hide_rate = 1e-3}};  // a filter of few blocks: the kind whose checks use planes
+  std::vector<Digest> others;
+  for (const std::uint64_t id : range(500, 600)) others.push_back(Xxh3Hash{}(id));
+  REQUIRE(store.record_digests(alice, others));
+
+  const CandidatePool pool{range(0, 100)};
+  std::vector<std::uint8_t> seen_by(100);
+  std::vector<UserStatus> status(1);
+  ItemBatch<std::uint64_t> batch = pool.distinct();
+  store.check(std::span(&alice, 1), batch, std::span(seen_by), std::span(status));
+  CHECK(std::count(seen_by.begin(), seen_by.end(), 1) <= 3);  // the filter's own errors, of which 0.1 are due
+  batch.digests = others;
+  store.check(std::span(&alice, 1), batch, std::span(seen_by), std::span(status));
+  CHECK(seen_by == std::vector<std::uint8_t>(100, 1));
+  store.check(std::span(&alice, 1), batch.subspan(64, 36), std::span(seen_by).first(36), std::span(status));
+  CHECK(seen_by == std::vector<std::uint8_t>(100, 1));
+}

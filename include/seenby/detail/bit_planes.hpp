@@ -34,6 +34,21 @@ struct alignas(64) BitPlanes {
   return begins ? planes + offset / BitPlanes::candidates : nullptr;
 }
 
+/// Planes and the digests that they were worked out of. They serve no others: whoever hands a batch on with digests of
+/// their own need not think of the planes.
+struct PlanesOf {
+  const BitPlanes* planes = nullptr;
+  const Digest* digests = nullptr;
+
+  [[nodiscard]] constexpr const BitPlanes* serving(const Digest* asked) const noexcept {
+    return asked == digests ? planes : nullptr;
+  }
+  [[nodiscard]] constexpr PlanesOf from(std::size_t offset) const noexcept {
+    const BitPlanes* const there = planes_at(planes, offset);
+    return there == nullptr ? PlanesOf{} : PlanesOf{there, digests + offset};
+  }
+};
+
 /// Digests for a batch check, and their planes where somebody worked them out. A kernel that has no use for planes
 /// reads the digests; the answers are the same.
 class DigestsRef {
