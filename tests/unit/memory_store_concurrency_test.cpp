@@ -167,3 +167,25 @@ TEST_CASE("items recorded while a rebuild reads the history are in the rebuilt f
   store.check_digests(users, all, seen_by, status);
   CHECK(std::count(seen_by.begin(), seen_by.end(), std::uint8_t{0}) == 0);
 }
+
+TEST_CASE("a look-up follows no address beyond the store's, whatever its slot has become meanwhile") {
+  // Exact digests that read as a slot of user 7 with a filter at the far end of the addresses.
+  constexpr std::uint64_t filter_of_100_blocks = (std::uint64_t{100} << 19) | 3;
+  const std::array<Digest, 4> crafted{
+      {{7}, {0xFFFFFFFF00000000U | filter_of_100_blocks}, {7}, {0xFFFFFFFE00000000U | filter_of_100_blocks}}};
+  const std::array<std::uint64_t, 2> users{7, 7};
+  const std::vector<Digest> asked(64, Digest{1});
+  std::vector<std::uint8_t> seen_by(asked.size());
+  std::array<seenby::UserStatus, 2> status;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    Store store({.seed = seed}, {.shards = 1, .exact_items = 4});
+    std::uint64_t id = 100;
+    for (int i = 0; i < 5'000; ++i) REQUIRE(store.record_digests(++id, crafted));
+    const auto expected = store.expect(users);
+    for (int i = 0; i < 20'000; ++i) REQUIRE(store.record_digests(++id, crafted));
+    store.check(std::span(users), seenby::ItemBatch<std::uint64_t>{{}, asked}, std::span(seen_by), std::span(status),
+                expected);
+    CHECK(seen_by == std::vector<std::uint8_t>(asked.size(), 0));
+    CHECK(status[0].state == seenby::UserState::missing);
+  }
+}

@@ -25,9 +25,11 @@ inline constexpr std::uint32_t granule_bytes = 32;
 /// Hands out extents, runs of 1 KiB units, from one reservation: the lowest among those returned that fits, so that a
 /// store that shrinks moves together; neighbours are joined.
 ///
-/// Lock-free readers may follow a stale reference, so nothing handed out is ever unmapped before the store goes: a
-/// returned extent's pages go back to the system by madvise(MADV_DONTNEED) and read as zeros. A 64th of what is in use
-/// may be kept for the next extent instead, zeroed: giving back a part of a huge page would break it up. Thread-safe.
+/// Lock-free readers may follow a stale reference, whatever number it has become: every granule's address is inside the
+/// reservation, which may be read from end to end and some way beyond (largest_overrun), and nothing of it is unmapped
+/// before the store goes. A returned extent's pages go back to the system by madvise(MADV_DONTNEED) and read as zeros,
+/// as do those never handed out. A 64th of what is in use may be kept for the next extent instead, zeroed: giving back
+/// a part of a huge page would break it up. Thread-safe.
 class AddressSpace {
  public:
   static constexpr std::uint32_t unit_bytes = 1024;
@@ -39,31 +41,31 @@ class AddressSpace {
     const std::uint64_t wanted = max_bytes != 0 ? max_bytes : physical_memory();
     reserved_bytes_ = std::clamp(std::bit_ceil(wanted) * 2, huge_page_bytes * 32, largest_reservation);
     for (;; reserved_bytes_ /= 2) {
-      void* start = ::mmap(nullptr, reserved_bytes_ + huge_page_bytes, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      void* start = ::mmap(nullptr, mapped_bytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (start != MAP_FAILED) {
         mapping_ = start;
         break;
       }
       if (reserved_bytes_ <= huge_page_bytes * 32) throw std::bad_alloc();  // a small RLIMIT_AS: take what there is
     }
+    granule_mask_ = reserved_bytes_ / granule_bytes - 1;  // a power of two, as the reservation is
     const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
     const std::uintptr_t aligned = (address + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
     base_ = static_cast<std::uint64_t*>(static_cast<void*>(static_cast<std::byte*>(mapping_) + (aligned - address)));
     try {
       commit(huge_page_bytes);
     } catch (...) {
-      ::munmap(mapping_, reserved_bytes_ + huge_page_bytes);
+      ::munmap(mapping_, mapped_bytes());
       throw;
     }
     next_ = 1;  // offset 0 means "nowhere"
   }
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
-  ~AddressSpace() { ::munmap(mapping_, reserved_bytes_ + huge_page_bytes); }
+  ~AddressSpace() { ::munmap(mapping_, mapped_bytes()); }
 
   [[nodiscard]] std::uint64_t* at(std::uint32_t granule) const noexcept {
-    return base_ + std::size_t{granule} * granule_words;
+    return base_ + (std::size_t{granule} & granule_mask_) * granule_words;
   }
   /// Bytes handed out, and returned ones that were kept.
   [[nodiscard]] std::uint64_t resident_bytes() const {
@@ -126,6 +128,10 @@ class AddressSpace {
   static constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
   static constexpr std::uint64_t large_store_bytes = std::uint64_t{64} << 20;
   static constexpr std::uint64_t largest_reservation = std::uint64_t{1} << 37;  // 2^32 granules
+  /// How far past a granule's address a reader may look: 65,535 exact digests, as many as a handle can speak of.
+  static constexpr std::uint64_t largest_overrun = std::uint64_t{1} << 19;
+  static_assert(largest_overrun <= huge_page_bytes);  // which is mapped behind the reservation
+  [[nodiscard]] std::uint64_t mapped_bytes() const noexcept { return reserved_bytes_ + 2 * huge_page_bytes; }
 
   [[nodiscard]] static std::uint64_t page_bytes() noexcept {
     static const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -234,6 +240,7 @@ class AddressSpace {
 
   std::uint64_t max_bytes_;
   std::uint64_t reserved_bytes_ = 0;
+  std::uint64_t granule_mask_ = 0;
   void* mapping_ = nullptr;
   std::uint64_t* base_ = nullptr;
   mutable std::mutex mutex_;

@@ -100,7 +100,8 @@ struct TurnedFilter {
 
 /// Turns a filter of at most sixteen blocks. Past the last block it reads zeros, which no candidate ever asks for.
 SEENBY_AVX512_INLINE TurnedFilter turn(SplitBlockRef filter) noexcept {
-  const std::uint64_t present = ~std::uint64_t{0} >> (64 - 4 * filter.block_count);  // four quadwords a block
+  // Four quadwords a block. A handle that a reader will find stale may speak of none; then any will do.
+  const std::uint64_t present = ~std::uint64_t{0} >> ((64 - 4 * filter.block_count) & 63U);
   const __mmask64 masks = _cvtu64_mask64(present);
   __m512i row[8];
 #pragma GCC unroll 8
