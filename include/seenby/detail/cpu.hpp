@@ -1,22 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the compiler and the machine offer the kernels.
+// What the machine offers the kernels.
 
 #include "seenby/detail/isa.hpp"
-
-// Defined when this build runs under ThreadSanitizer: its readers must be atomic, so only the scalar kernel serves.
-#if defined(__SANITIZE_THREAD__)
-#define SEENBY_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SEENBY_THREAD_SANITIZER 1
-#endif
-#endif
-
-// Defined when vector kernels are compiled in. Define SEENBY_DISABLE_SIMD to leave them out.
-#if !defined(SEENBY_DISABLE_SIMD) && !defined(SEENBY_THREAD_SANITIZER) && defined(__x86_64__) && defined(__GNUC__)
-#define SEENBY_X86_KERNELS 1
-#endif
 
 SEENBY_DETAIL_BEGIN
 

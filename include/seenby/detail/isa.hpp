@@ -2,19 +2,47 @@
 // SPDX-License-Identifier: MIT
 // The inline namespace that keeps code compiled for different instruction sets apart at link time.
 
-/// Two translation units, one built with -mavx2 and one without, each instantiate the inline functions of `detail`.
-/// Without a tag the linker keeps one copy for both, and a machine without AVX2 would crash in the "plain" unit.
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
-#define SEENBY_ISA_NAMESPACE isa_avx512
-#elif defined(__AVX2__)
-#define SEENBY_ISA_NAMESPACE isa_avx2
-#elif defined(__AVX__)
-#define SEENBY_ISA_NAMESPACE isa_avx
-#elif defined(__SSE4_2__)
-#define SEENBY_ISA_NAMESPACE isa_sse42
-#else
-#define SEENBY_ISA_NAMESPACE isa_baseline
+// Defined when this build runs under ThreadSanitizer: its readers must be atomic, so only the scalar kernel serves.
+#if defined(__SANITIZE_THREAD__)
+#define SEENBY_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SEENBY_THREAD_SANITIZER 1
 #endif
+#endif
+
+// Defined when vector kernels are compiled in. Define SEENBY_DISABLE_SIMD to leave them out.
+#if !defined(SEENBY_DISABLE_SIMD) && !defined(SEENBY_THREAD_SANITIZER) && defined(__x86_64__) && defined(__GNUC__)
+#define SEENBY_X86_KERNELS 1
+#endif
+
+/// Two translation units, one built with -mavx2 and one without, each instantiate the inline functions of `detail`.
+/// Without a tag the linker keeps one copy for both, and a machine without AVX2 would crash in the "plain" unit; units
+/// with and without kernels would share one table of them. The tag covers `detail`, where the vector code is. The
+/// inline functions of public classes are not tagged, as in any header-only library: what the compiler makes of their
+/// plain loops under -mavx2 may serve the plain unit too. A program for older machines builds all its units for them;
+/// the kernels are chosen at run time.
+#if defined(SEENBY_THREAD_SANITIZER)
+#define SEENBY_ISA_KERNELS isa_tsan_
+#elif defined(SEENBY_X86_KERNELS)
+#define SEENBY_ISA_KERNELS isa_
+#else
+#define SEENBY_ISA_KERNELS isa_scalar_
+#endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#define SEENBY_ISA_LEVEL avx512
+#elif defined(__AVX2__)
+#define SEENBY_ISA_LEVEL avx2
+#elif defined(__AVX__)
+#define SEENBY_ISA_LEVEL avx
+#elif defined(__SSE4_2__)
+#define SEENBY_ISA_LEVEL sse42
+#else
+#define SEENBY_ISA_LEVEL baseline
+#endif
+#define SEENBY_ISA_JOIN_EXPANDED(kernels, level) kernels##level
+#define SEENBY_ISA_JOIN(kernels, level) SEENBY_ISA_JOIN_EXPANDED(kernels, level)
+#define SEENBY_ISA_NAMESPACE SEENBY_ISA_JOIN(SEENBY_ISA_KERNELS, SEENBY_ISA_LEVEL)
 
 #define SEENBY_DETAIL_BEGIN  \
   namespace seenby::detail { \
