@@ -37,7 +37,8 @@ struct Kernel {
   Insert insert;
   Match match_add;
   Compact compact_at_most;
-  WorkOut work_out;  ///< null where the kernel has no use for planes
+  WorkOut work_out;                  ///< null where the kernel has no use for planes
+  std::size_t least_for_planes = 0;  ///< the smallest batch it uses them in
 };
 
 /// Every kernel in this build, the slowest first; the machine may lack the later ones.
@@ -54,7 +55,8 @@ struct Kernel {
     {"avx2", cpu_has_avx2, avx2::check<false>, avx2::check<true>, avx2::check_pair<false>, avx2::check_pair<true>,
      avx2::insert, avx2::match_add, avx2::compact_at_most, nullptr},
     {"avx512", cpu_has_avx512, avx512::check<false>, avx512::check<true>, avx512::check_pair<false>,
-     avx512::check_pair<true>, avx2::insert, avx512::match_add, avx512::compact_at_most, avx512::work_out},
+     avx512::check_pair<true>, avx2::insert, avx512::match_add, avx512::compact_at_most, avx512::work_out,
+     avx512::small_least_count},
 #endif
   };
   return kernels;
@@ -151,9 +153,10 @@ inline void match_add(const std::uint64_t* run, std::size_t run_size, const Dige
 /// What the serving kernel wants to have been worked out of digests that are checked again and again, if anything.
 [[nodiscard]] inline std::vector<BitPlanes> bit_planes(std::span<const Digest> digests) {
   std::vector<BitPlanes> planes;
-  if (const auto work_out = kernel().work_out; work_out != nullptr && !digests.empty()) {
+  const Kernel& serving = kernel();
+  if (serving.work_out != nullptr && digests.size() >= serving.least_for_planes) {
     planes.resize((digests.size() + BitPlanes::candidates - 1) / BitPlanes::candidates);
-    work_out(digests.data(), digests.size(), planes.data());
+    serving.work_out(digests.data(), digests.size(), planes.data());
   }
   return planes;
 }
