@@ -22,7 +22,7 @@ namespace seenby {
 
 /// What to do about a user whose filter could not be asked: it is neither seen nor unseen.
 enum class OnUnknown : std::uint8_t {
-  show,   ///< treat the user as if they had seen nothing; every pick then says PickReason::unknown_user
+  show,   ///< treat the user as if they had seen nothing; what is picked from then on says PickReason::unknown_user
   hide,   ///< an empty page
   fail,   ///< an empty page, and Selection::error() is set
   raise,  ///< throw BadResult
@@ -144,6 +144,7 @@ class Selection {
   void reset(std::size_t limit) {
     count_ = 0;
     unknown_.clear();
+    certain_.clear();
     error_.reset();
     limit_ = limit;
     limited_ = limit != std::numeric_limits<std::size_t>::max();
@@ -174,6 +175,7 @@ class Selection {
   // Scratch, kept between requests.
   std::vector<std::uint8_t> seen_by_;
   std::vector<UserStatus> status_;
+  std::vector<Digest> certain_;
 };
 
 }  // namespace seenby

@@ -3,6 +3,7 @@
 // A BlobStore backend over std::map, with switches for failing it.
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,7 +21,10 @@ class MapBlobs {
   Result<std::optional<Blob>> load(std::string_view key) {
     const std::lock_guard lock(state_->mutex);
     if (state_->down) return Error{ErrorCode::unreachable, "the map is down"};
-    ++state_->loads;
+    if (++state_->loads > state_->good_loads) {
+      if (state_->then_evicted) return std::optional<Blob>{};
+      return Error{ErrorCode::unreachable, "the map went down"};
+    }
     const auto found = state_->values.find(key);
     if (found == state_->values.end()) return std::optional<Blob>{};
     return std::optional<Blob>{found->second};
@@ -50,6 +54,8 @@ class MapBlobs {
     bool down = false;
     bool refuse_swaps = false;
     std::size_t loads = 0;
+    std::size_t good_loads = std::numeric_limits<std::size_t>::max();  ///< after so many, loads fail or find nothing
+    bool then_evicted = false;
   };
   [[nodiscard]] State& state() noexcept { return *state_; }
 

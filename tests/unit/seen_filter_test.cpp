@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -111,6 +112,56 @@ TEST_CASE("a user without a filter is unknown, never silently unseen", "[002-12]
     CHECK(page.size() == 2);
     CHECK(page.unknown_users().empty());
     CHECK(filter.ask(stranger, std::uint64_t{2}) == Answer::unseen);
+  }
+}
+
+TEST_CASE("a user who becomes unknown in the midst of a request is never taken for one who has seen nothing",
+          "[002-13]") {
+  const bool evicted = GENERATE(false, true);
+  CAPTURE(evicted);
+  MapBlobs blobs;
+  SeenFilter filter{Store{blobs, {.wrong_hide_rate = 0.01}}};
+  REQUIRE(filter.record_all(alice, range(0, 1'000)));
+  const auto lose_after = [&](std::size_t loads) {
+    blobs.state().loads = 0;
+    blobs.state().good_loads = loads;
+    blobs.state().then_evicted = evicted;
+  };
+  const auto require_noted = [](const Selection& page) {
+    REQUIRE(page.unknown_users().size() == 1);
+    CHECK(page.unknown_users()[0].user_index == 0);
+  };
+
+  SECTION("between two pieces of a pool") {
+    const CandidatePool pool{range(0, 1'000)};
+    lose_after(1);
+    const auto hidden = filter.select_unseen(pool, {alice}, {.limit = 10, .on_unknown = OnUnknown::hide});
+    CHECK(hidden.empty());
+    require_noted(hidden);
+    lose_after(1);
+    const auto failed = filter.select_unseen(pool, {alice}, {.limit = 10, .on_unknown = OnUnknown::fail});
+    CHECK(failed.empty());
+    CHECK(failed.error());
+    lose_after(1);
+    const auto shown = filter.select_unseen(pool, {alice}, {.limit = 10});
+    REQUIRE(shown.size() == 10);
+    for (const Pick& pick : shown) CHECK(pick.reason == PickReason::unknown_user);
+    require_noted(shown);
+  }
+  SECTION("before a fallback pool") {
+    const CandidatePool pool{range(0, 50)};
+    const CandidatePool fallback{range(50, 100)};
+    const NextPool<CandidatePool<std::uint64_t>> next{&fallback};
+    lose_after(1);
+    const auto hidden =
+        filter.select_unseen(pool, {alice}, {.limit = 10, .on_unknown = OnUnknown::hide, .relax = {next}});
+    CHECK(hidden.empty());
+    require_noted(hidden);
+    lose_after(1);
+    const auto shown = filter.select_unseen(pool, {alice}, {.limit = 10, .relax = {next, next}});
+    REQUIRE(shown.size() == 10);
+    for (const Pick& pick : shown) CHECK(pick.reason == PickReason::unknown_user);
+    require_noted(shown);
   }
 }
 

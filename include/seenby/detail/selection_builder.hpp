@@ -61,7 +61,7 @@ class SelectionBuilder {
     page_.duplicates_ = pool.duplicates();
     page_.seen_by_.resize(pool.distinct().size());
     page_.status_.resize(users.size());
-    filter.collect_certain(users, options.also_seen, certain_);
+    filter.collect_certain(users, options.also_seen, page_.certain_);
   }
 
   /// Asks the store and fills the page: the whole request. In line with all that it calls for a plain request: a span
@@ -89,7 +89,7 @@ class SelectionBuilder {
   /// Takes the answers in; false when the page ends here.
   [[gnu::always_inline]] bool absorb(std::size_t at, std::size_t count) {
     page_.checked_ += count;
-    if (at == 0 && !settle_unknown()) return false;
+    if (!settle_unknown()) return false;
     const auto seen_by = std::span(page_.seen_by_).subspan(at, count);
     mark_certain(pool_.distinct().digests.subspan(at, count), seen_by);
     take_unseen(seen_by, at);
@@ -106,7 +106,7 @@ class SelectionBuilder {
   // them a third of what a page costs beside its checks.
   [[gnu::noinline]] void run_relaxations() {
     for (const auto& relaxation : options_.relax) {
-      if (!open()) return;
+      if (!open() || ended_) return;
       std::visit([this](const auto& step) { this->apply(step); }, relaxation);
     }
   }
@@ -136,24 +136,31 @@ class SelectionBuilder {
   }
 
   /// Lists the users that could not be asked and does what the caller chose about them; false ends the page.
-  bool settle_unknown() {
+  bool settle_unknown() { return all_known() || settle_some_unknown(); }
+  [[nodiscard]] bool all_known() const noexcept {
     const auto known = [](const UserStatus& status) { return status.state == UserState::known; };
-    return std::all_of(page_.status_.begin(), page_.status_.end(), known) || settle_some_unknown();
+    return std::all_of(page_.status_.begin(), page_.status_.end(), known);
   }
   [[gnu::noinline]] bool settle_some_unknown() {
     OnUnknown worst = OnUnknown::show;
     for (std::size_t i = 0; i < users_.size(); ++i) {
       const UserStatus& status = page_.status_[i];
       if (status.state == UserState::known) continue;
-      page_.unknown_.push_back({i, status.state, status.error});
+      note_unknown({i, status.state, status.error});
       const bool failed = status.state == UserState::unreachable;
       worst = std::max(worst, failed && options_.on_unreachable ? *options_.on_unreachable : options_.on_unknown);
     }
     if (worst == OnUnknown::show) return true;
+    page_.count_ = 0;
     if (worst == OnUnknown::hide) return false;
     page_.error_ = describe_unknown();
     if (worst == OnUnknown::raise) throw BadResult(*page_.error_);
     return false;
+  }
+
+  void note_unknown(UnknownUser user) {
+    const auto same = [&](const UnknownUser& noted) { return noted.user_index == user.user_index; };
+    if (std::none_of(page_.unknown_.begin(), page_.unknown_.end(), same)) page_.unknown_.push_back(std::move(user));
   }
 
   [[nodiscard]] Error describe_unknown() const {
@@ -167,11 +174,11 @@ class SelectionBuilder {
   }
 
   void mark_certain(std::span<const Digest> digests, std::span<std::uint8_t> seen_by) const {
-    if (!certain_.empty()) mark_some_certain(digests, seen_by);
+    if (!page_.certain_.empty()) mark_some_certain(digests, seen_by);
   }
   [[gnu::noinline]] void mark_some_certain(std::span<const Digest> digests, std::span<std::uint8_t> seen_by) const {
     for (std::size_t i = 0; i < digests.size(); ++i) {
-      if (std::binary_search(certain_.begin(), certain_.end(), digests[i])) seen_by[i] = certainly_seen;
+      if (std::binary_search(page_.certain_.begin(), page_.certain_.end(), digests[i])) seen_by[i] = certainly_seen;
     }
   }
 
@@ -256,14 +263,17 @@ class SelectionBuilder {
     const auto batch = step.pool->distinct();
     std::vector<std::uint8_t> seen_by(batch.size());
     filter_.store().check(users_, batch, std::span(seen_by), std::span(page_.status_));
+    ended_ = !settle_unknown();
+    if (ended_) return;
     mark_certain(batch.digests, seen_by);
+    const PickReason reason = all_known() ? PickReason::next_pool : PickReason::unknown_user;
     std::vector<Digest> shown;
     for (const Pick& chosen : page_) shown.push_back(digest_of(chosen));
     std::sort(shown.begin(), shown.end());
     page_.checked_in_fallbacks_ += batch.size();
     for (std::size_t i = 0; i < batch.size() && open(); ++i) {
       if (seen_by[i] != 0 || std::binary_search(shown.begin(), shown.end(), batch.digests[i])) continue;
-      page_.add({step.pool->index_of(i), PickReason::next_pool, 0, number});
+      page_.add({step.pool->index_of(i), reason, 0, number});
     }
     fallback_pools_.push_back(step.pool);
   }
@@ -316,9 +326,9 @@ class SelectionBuilder {
   std::span<const User> users_;
   const Options& options_;
   Selection& page_;
-  std::vector<Digest> certain_;
   std::vector<const Pool*> fallback_pools_;
   std::size_t pools_ = 0;
+  bool ended_ = false;  // by a user who became unknown
 };
 
 }  // namespace seenby
