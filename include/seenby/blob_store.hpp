@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "seenby/detail/blob_chain.hpp"
+#include "seenby/detail/blob_window.hpp"
 #include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
@@ -40,13 +41,24 @@ concept BlobBackend = requires(Backend& backend, std::string_view key, const std
   { backend.erase(key) } -> std::same_as<Result<bool>>;
 };
 
-/// One value a user (and slice): split-block filters in format v1, oldest first; see detail/blob_chain.hpp. Every write
-/// is a compare-and-swap of the whole value, so writers in other processes lose nothing; a writer that keeps losing
-/// gives up with `conflict` after 64 tries. Good for small and middling filters: each record rewrites the value.
+/// One value a user: split-block filters in format v1, oldest first; see detail/blob_chain.hpp. Every write is a
+/// compare-and-swap of the whole value, so writers in other processes lose nothing; a writer that keeps losing gives up
+/// with `conflict` after 64 tries. Good for small and middling filters: each record rewrites the value.
 ///
-/// With a window each slice has a key of its own, and record erases the slice that has just left it. A user who
-/// recorded nothing for a whole window is `missing`, and keys of users who never come back stay: give them a time to
-/// live where the backend can.
+/// With a window a user has several keys, `{user}@N` for slice N and `{user}@slices` for the list of the slices there
+/// are (kind 6 in tests/golden/FORMAT-CONTAINERS.md). The first record in a slice erases those that left the window;
+/// `forget` erases all that are listed, however old. A user without a live slice is `missing`.
+///
+/// What a backend evicts or a writer leaves half done never makes an item wrongly unseen. A user whose list, or one of
+/// whose listed slices, is not there is `missing` as a whole until the next record, which
+/// - with a replay rebuilds every slice of the window from the history (to see what is lost it loads them all);
+/// - without one begins a new list of what is left where the list was lost, and a new slice where the newest was: from
+///   then on the user is known and what was lost is not, as without a window. Where it was an older slice, the user
+///   stays `missing` until that slice has left the window.
+///
+/// Two limits. A list that was evicted cannot tell `forget` of slices older than the window. And keys of users who
+/// never come back stay: give them a time to live where the backend can, of at least the window and two slices from
+/// each write, the list's no shorter than the slices'.
 template <BlobBackend Backend, HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
 class BlobStore {
  public:
@@ -100,14 +112,7 @@ class BlobStore {
   }
 
   Result<bool> forget(const User& user) {
-    bool any = false;
-    const std::int64_t newest = slices_.newest(now());
-    for (std::int64_t slice = newest; slice > newest - slices_.tested(); --slice) {
-      auto gone = backend_.erase(key(user, slice));
-      if (!gone) return gone;
-      any = *gone || any;
-    }
-    return any;
+    return slices_.windowed() ? window(user).forget() : backend_.erase(key(user));
   }
 
   [[nodiscard]] StoreCounters counters() const {
@@ -123,6 +128,8 @@ class BlobStore {
 
  private:
   using Chain = detail::BlobChain<Hash>;
+  using Window = detail::BlobWindow<Backend, Hash>;
+  using Recorded = typename Window::Recorded;
   struct Counters {
     std::atomic<std::uint64_t> records{0};
     std::atomic<std::uint64_t> write_failures{0};
@@ -133,32 +140,28 @@ class BlobStore {
 
   [[nodiscard]] Time now() const { return policy_.clock ? policy_.clock() : system_time(); }
 
-  [[nodiscard]] std::string key(const User& user, std::int64_t slice) const {
-    std::string text;
+  [[nodiscard]] static std::string key(const User& user) {
     if constexpr (StringItem<User>) {
-      text = std::string_view(user);
+      return std::string(std::string_view(user));
     } else {
-      text = std::to_string(user);
+      return std::to_string(user);
     }
-    if (slices_.windowed()) text.append("@").append(std::to_string(slice));
-    return text;
+  }
+  [[nodiscard]] Window window(const User& user) const {
+    return {backend_, chain_, hash_, slices_, slices_.newest(now()), key(user)};
   }
 
   /// Whether there is a filter, its answers in `seen`.
   [[nodiscard]] Result<bool> check_user(const User& user, std::span<const Digest> digests,
                                         std::vector<std::uint8_t>& seen) const {
     std::fill(seen.begin(), seen.end(), std::uint8_t{0});
-    bool any = false;
-    const std::int64_t newest = slices_.newest(now());
-    for (std::int64_t slice = newest; slice > newest - slices_.tested(); --slice) {
-      const std::string at = key(user, slice);
-      auto blob = backend_.load(at);
-      if (!blob) return std::move(blob).error();
-      if (!*blob) continue;
-      any = true;
-      if (auto done = Chain::test(**blob, hash_, digests, seen); !done) return named(at, std::move(done).error());
-    }
-    return any;
+    if (slices_.windowed()) return window(user).test(digests, seen);
+    const std::string at = key(user);
+    auto blob = backend_.load(at);
+    if (!blob) return std::move(blob).error();
+    if (!*blob) return false;
+    if (auto done = Chain::test(**blob, hash_, digests, seen); !done) return named(at, std::move(done).error());
+    return true;
   }
 
   [[nodiscard]] static Error named(const std::string& at, Error error) {
@@ -168,48 +171,47 @@ class BlobStore {
 
   /// Load, add, compare-and-swap, until it holds.
   Result<RecordOutcome> update(const User& user, std::span<const Digest> digests) {
-    const std::int64_t newest = slices_.newest(now());
-    const std::string at = key(user, newest);
+    Recorded recorded;
     constexpr int tries = 64;
     for (int attempt = 0; attempt < tries; ++attempt) {
-      auto blob = backend_.load(at);
-      if (!blob) return std::move(blob).error();
-      if (*blob && digests.empty()) return RecordOutcome{};
-      auto next = add(user, *blob, digests, newest);
-      if (!next) return named(at, std::move(next).error());
-      auto swapped = backend_.compare_and_swap(at, *blob, next->blob);
-      if (!swapped) return std::move(swapped).error();
-      if (!*swapped) continue;
-      if (next->grew) counters_->growths.fetch_add(1, std::memory_order_relaxed);
-      if (next->rebuilt) counters_->rebuilds.fetch_add(1, std::memory_order_relaxed);
-      if (!*blob && slices_.windowed()) drop(user, newest - slices_.tested());
-      return RecordOutcome{next->newly_added, next->grew};
+      auto done = slices_.windowed() ? window(user).record(digests, history_of(user), recorded)
+                                     : update_value(user, digests, recorded);
+      if (!done) return std::move(done).error();
+      if (!*done) continue;
+      if (recorded.grew) counters_->growths.fetch_add(1, std::memory_order_relaxed);
+      if (recorded.rebuilt) counters_->rebuilds.fetch_add(1, std::memory_order_relaxed);
+      counters_->slices_dropped.fetch_add(recorded.dropped, std::memory_order_relaxed);
+      return RecordOutcome{recorded.newly_added, recorded.grew};
     }
-    return Error{
-        ErrorCode::conflict,
-        std::string("seenby: expected to win one of 64 compare-and-swaps of key \"").append(at).append("\", lost all")};
+    return Error{ErrorCode::conflict, std::string("seenby: expected to win one of 64 compare-and-swaps of key \"")
+                                          .append(key(user))
+                                          .append("\", lost all")};
   }
 
-  [[nodiscard]] Result<typename Chain::Added> add(const User& user, const std::optional<Blob>& blob,
-                                                  std::span<const Digest> digests, std::int64_t slice) {
+  /// One attempt at the one value of a user without a window; false when the compare-and-swap was lost.
+  [[nodiscard]] Result<bool> update_value(const User& user, std::span<const Digest> digests, Recorded& recorded) {
+    const std::string at = key(user);
+    auto blob = backend_.load(at);
+    if (!blob) return std::move(blob).error();
+    if (*blob && digests.empty()) return true;
     std::vector<Digest> known;
-    const bool wants_history = replay_ && (!blob || chain_.full(*blob, digests.size()));
+    const bool wants_history = replay_ && (!*blob || chain_.full(**blob, digests.size()));
     if (wants_history) {
       auto history = replay_(user);
       if (!history) return std::move(history).error();
-      for (const SeenDigest& seen : *history) {
-        if (!slices_.windowed() || slices_.number(seen.seen_at) == slice) known.push_back(seen.digest);
-      }
+      for (const SeenDigest& seen : *history) known.push_back(seen.digest);
     }
-    return chain_.add(blob ? std::span<const std::byte>(*blob) : std::span<const std::byte>(), hash_, digests, known,
-                      wants_history);
+    auto next = chain_.add(*blob ? std::span<const std::byte>(**blob) : std::span<const std::byte>(), hash_, digests,
+                           known, wants_history);
+    if (!next) return named(at, std::move(next).error());
+    auto swapped = backend_.compare_and_swap(at, *blob, next->blob);
+    if (swapped && *swapped) recorded = {next->newly_added, next->grew, next->rebuilt, 0};
+    return swapped;
   }
 
-  void drop(const User& user, std::int64_t slice) {
-    // A slice that is not erased here only costs space: nobody asks it any more.
-    if (auto gone = backend_.erase(key(user, slice)); gone && *gone) {
-      counters_->slices_dropped.fetch_add(1, std::memory_order_relaxed);
-    }
+  [[nodiscard]] typename Window::History history_of(const User& user) const {
+    if (!replay_) return {};
+    return [this, &user] { return replay_(user); };
   }
 
   mutable Backend backend_;
