@@ -6,6 +6,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -334,5 +335,21 @@ TEST_CASE("a kernel can be listed and forced, and a wrong name is refused", "[ke
   REQUIRE(refused.error().code == seenby::ErrorCode::unavailable);
   REQUIRE(refused.error().message.find("mmx") != std::string::npos);
   REQUIRE(refused.error().message.find("scalar") != std::string::npos);
+  REQUIRE(seenby::use_kernel(before).has_value());
+}
+
+TEST_CASE("a SEENBY_KERNEL that names no kernel is ignored and the best one serves", "[kernels]") {
+  const std::string before(seenby::active_kernel_name());
+  const char* const set = std::getenv("SEENBY_KERNEL");
+  const std::string kept = set == nullptr ? "" : set;
+  REQUIRE(seenby::use_kernel("scalar").has_value());
+  setenv("SEENBY_KERNEL", "mmx", 1);
+  seenby::detail::choose_kernel();
+  CHECK(seenby::active_kernel_name() == seenby::available_kernels().back());
+  setenv("SEENBY_KERNEL", "scalar", 1);
+  seenby::detail::choose_kernel();
+  CHECK(seenby::active_kernel_name() == "scalar");
+  if (set == nullptr) unsetenv("SEENBY_KERNEL");
+  if (set != nullptr) setenv("SEENBY_KERNEL", kept.c_str(), 1);
   REQUIRE(seenby::use_kernel(before).has_value());
 }
