@@ -53,6 +53,7 @@ struct PlanesOf {
 /// reads the digests; the answers are the same.
 class DigestsRef {
  public:
+  // NOLINTNEXTLINE(google-explicit-constructor): digests without planes are a pointer
   constexpr DigestsRef(const Digest* digests, const BitPlanes* worked_out = nullptr) noexcept
       : first(digests), planes(worked_out) {}
   [[nodiscard]] constexpr const Digest& operator[](std::size_t i) const noexcept { return first[i]; }
