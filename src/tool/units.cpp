@@ -49,8 +49,9 @@ std::string in_units(double value, const std::array<const char*, N>& units) {
 }  // namespace
 
 std::uint64_t parse_count(std::string_view option, std::string_view text, std::uint64_t at_least) {
+  constexpr std::uint64_t most = 9'000'000'000'000'000'000U;  // what still fits where a total is signed
   const std::string expected =
-      "a whole number of at least " + std::to_string(at_least) + " (such as 2000, 10K or 100M)";
+      "a whole number from " + std::to_string(at_least) + " to 9000000000G (such as 2000, 10K or 100M)";
   std::string_view digits = text;
   double scale = 1;
   if (!digits.empty()) {
@@ -70,12 +71,13 @@ std::uint64_t parse_count(std::string_view option, std::string_view text, std::u
   std::uint64_t whole = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), whole);
   if (scale == 1 && error == std::errc{} && end == digits.data() + digits.size()) {
-    if (whole < at_least) refuse(option, expected, text);
+    if (whole < at_least || whole > most) refuse(option, expected, text);
     return whole;
   }
   const auto value = number_of(digits);
   const double scaled = value.value_or(-1) * scale;
-  if (!value || !(scaled >= static_cast<double>(at_least)) || scaled > 9e18 || scaled != std::round(scaled)) {
+  if (!value || !(scaled >= static_cast<double>(at_least)) || scaled > static_cast<double>(most) ||
+      scaled != std::round(scaled)) {
     refuse(option, expected, text);
   }
   return static_cast<std::uint64_t>(scaled);

@@ -9,7 +9,7 @@
 
 namespace seenby::tool {
 
-/// A whole count: 2000, 100K, 2.5M, 1G or 1B (a billion). Throws InputError that names the option.
+/// A whole count, at most 9 * 10^18: 2000, 100K, 2.5M, 1G or 1B (a billion). Throws InputError that names the option.
 [[nodiscard]] std::uint64_t parse_count(std::string_view option, std::string_view text, std::uint64_t at_least = 1);
 /// As parse_count, between 1 and `most`.
 [[nodiscard]] std::uint64_t parse_between(std::string_view option, std::string_view text, std::uint64_t most);

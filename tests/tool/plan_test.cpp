@@ -99,16 +99,19 @@ TEST_CASE("plan refuses nonsense and says what it expected") {
     INFO(fpr);
     CHECK(refused(run_seenby({"plan", "--items", "10", "--fpr", fpr}), "--fpr: expected " + rate + "'" + fpr + "'"));
   }
-  const std::string count = "expected a whole number of at least 1 (such as 2000, 10K or 100M), got ";
-  for (const char* items :
-       {"0", "-1", "1.5", "0.0001K", "2^60", "many", "K", "1e3", "99999999999999999999", "10000000000G"}) {
+  const std::string count = "expected a whole number from 1 to 9000000000G (such as 2000, 10K or 100M), got ";
+  for (const char* items : {"0", "-1", "1.5", "0.0001K", "2^60", "many", "K", "1e3", "9000000000000000001",
+                            "99999999999999999999", "10000000000G"}) {
     INFO(items);
     CHECK(refused(run_seenby({"plan", "--items", items}), "--items: " + count + "'" + items + "'"));
   }
   CHECK(
       refused(run_seenby({"plan", "--items", "1152921504606846976"}),
               "expected a filter of at most 2^37 bits (16 GiB), but 1152921504606846976 items at fpr 0.01 need more"));
-  CHECK(refused(run_seenby({"plan", "--items", "10", "--users", "0"}), "--users: " + count + "'0'"));
+  for (const char* users : {"0", "99999999999999999999"}) {
+    INFO(users);
+    CHECK(refused(run_seenby({"plan", "--items", "10", "--users", users}), "--users: " + count + "'" + users + "'"));
+  }
   CHECK(
       refused(run_seenby({"plan", "--items", "1G", "--users", "9000000000G"}), "--users: expected a total below 2^63"));
   for (const char* window : {"0d", "-3d", "30", "30x", "d", "99999999w"}) {
