@@ -49,16 +49,18 @@ concept BlobBackend = requires(Backend& backend, std::string_view key, const std
 /// are (kind 6 in tests/golden/FORMAT-CONTAINERS.md). The first record in a slice erases those that left the window;
 /// `forget` erases all that are listed, however old. A user without a live slice is `missing`.
 ///
-/// What a backend evicts or a writer leaves half done never makes an item wrongly unseen. A user whose list, or one of
-/// whose listed slices, is not there is `missing` as a whole until the next record, which
+/// What a backend evicts between writes, or a writer leaves half done, never makes an item wrongly unseen. A user whose
+/// list, or one of whose listed slices, is not there is `missing` as a whole until the next record, which
 /// - with a replay rebuilds every slice of the window from the history (to see what is lost it loads them all);
 /// - without one begins a new list of what is left where the list was lost, and a new slice where the newest was: from
 ///   then on the user is known and what was lost is not, as without a window. Where it was an older slice, the user
 ///   stays `missing` until that slice has left the window.
 ///
-/// Two limits. A list that was evicted cannot tell `forget` of slices older than the window. And keys of users who
-/// never come back stay: give them a time to live where the backend can, of at least the window and two slices from
-/// each write, the list's no shorter than the slices'.
+/// Three limits. A key that is evicted while two writers are both creating it, after the one wrote and before the other
+/// does, takes along what the one wrote and the other had not yet found in the history, windowed or not: a backend that
+/// evicts is no place for what must never be shown twice. A list that was evicted cannot tell `forget` of slices older
+/// than the window. And keys of users who never come back stay: give them a time to live where the backend can, of at
+/// least the window and two slices from each write, the list's no shorter than the slices'.
 template <BlobBackend Backend, HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
 class BlobStore {
  public:

@@ -161,8 +161,8 @@ class BlobWindow {
     if (!any_live(list)) return false;
     if (!has_history) return true;  // there is nothing to rebuild from
     return std::all_of(blobs.begin(), blobs.end(), [&](const auto& is) {
-      const BlobSlices::Slice* listed = list.slices.find(is.first);
-      return is.second || listed == nullptr || listed->opening;
+      // One that is being opened may have been written to and evicted since.
+      return is.second || list.slices.find(is.first) == nullptr;
     });
   }
 
@@ -185,7 +185,8 @@ class BlobWindow {
       }
     }
     Known known;
-    const bool from_history = history && blob && chain_.full(*blob, digests.size());
+    // A new slice too: another writer may have filled it, and it was evicted before this one does.
+    const bool from_history = history && (!blob || chain_.full(*blob, digests.size()));
     if (from_history) {
       auto all = read(history);
       if (!all) return std::move(all).error();
