@@ -150,6 +150,13 @@ TEST_CASE("planes hold each digest's high half and the numbers of its bits, in t
   }
 }
 
+TEST_CASE("a single test knows which kernels have AVX2", "[kernels]") {
+  const auto kernels = seenby::detail::compiled_kernels();
+  if (kernels.size() == 1) return;  // the scalar kernel alone
+  CHECK(kernels[seenby::detail::avx2_kernel].name == "avx2");
+  CHECK(kernels[seenby::detail::avx2_kernel - 1].name == "sse2");
+}
+
 TEST_CASE("every candidate has one place in its plane", "[kernels]") {
   std::vector<int> places(BitPlanes::candidates);
   for (std::size_t byte = 0; byte < BitPlanes::candidates; ++byte) ++places.at(BitPlanes::candidate_at(byte));

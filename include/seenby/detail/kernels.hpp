@@ -41,6 +41,9 @@ struct Kernel {
   std::size_t least_for_planes = 0;  ///< the smallest batch it uses them in
 };
 
+/// Where AVX2's kernel stands among the compiled ones; those behind it need what it needs.
+inline constexpr std::size_t avx2_kernel = 2;
+
 /// Every kernel in this build, the slowest first; the machine may lack the later ones.
 [[nodiscard]] inline std::span<const Kernel> compiled_kernels() noexcept {
   static constexpr Kernel kernels[] = {
@@ -175,10 +178,9 @@ inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, 
 #elif defined(__AVX2__)
   return avx2::test(filter, digest);
 #else
-  constexpr std::size_t first_with_avx2 = 2;
   std::size_t choice = chosen_kernel.load(std::memory_order_relaxed);
   if (choice == no_kernel) [[unlikely]] { choice = choose_kernel(); }
-  return choice >= first_with_avx2 ? avx2::test_called(filter, digest) : sse2::test(filter, digest);
+  return choice >= avx2_kernel ? avx2::test_called(filter, digest) : sse2::test(filter, digest);
 #endif
 }
 /// Inserts one digest; true when one of its bits was clear.
