@@ -22,7 +22,14 @@
 SEENBY_DETAIL_BEGIN
 
 /// What an envelope holds.
-enum class ContainerKind : std::uint8_t { scalable = 1, rotating = 2, counting = 3, partitioned = 4, hybrid = 5, blob_slices = 6 };
+enum class ContainerKind : std::uint8_t {
+  scalable = 1,
+  rotating = 2,
+  counting = 3,
+  partitioned = 4,
+  hybrid = 5,
+  blob_slices = 6
+};
 
 inline constexpr std::uint8_t container_magic = 0xC0;  // beside 0xB0, a single filter
 inline constexpr std::uint8_t container_version = 1;

@@ -170,9 +170,9 @@ class MemoryReader {
   }
   /// Both at once: one branch.
   [[nodiscard, gnu::always_inline]] static bool unchanged(const Target& first, const Target& second) noexcept {
-    return ReadSequence::is_stable(first.sequence | second.sequence) &
-           first.shard->sequence.unchanged_since(first.sequence) &
-           second.shard->sequence.unchanged_since(second.sequence);
+    const unsigned still_first = first.shard->sequence.unchanged_since(first.sequence) ? 1 : 0;
+    const unsigned still_second = second.shard->sequence.unchanged_since(second.sequence) ? 1 : 0;
+    return ReadSequence::is_stable(first.sequence | second.sequence) && (still_first & still_second) != 0;
   }
   [[nodiscard]] bool is_current(const Targets& targets) const noexcept {
     return targets.state == current_->load(std::memory_order_acquire);
