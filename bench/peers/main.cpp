@@ -148,55 +148,46 @@ void run_insert_batch(benchmark::State& state, const Contender& contender) {
   set_ns_per_check(state, items.items.size());
 }
 
-/// Ten million items in one filter at 1%; batches of 1,024 look-ups, one in 64 of them a hit.
-void run_lookup_10m(benchmark::State& state, const Contender& contender) {
-  constexpr std::size_t batch = 1024;
-  static std::map<std::string, std::unique_ptr<Set>> sets;
-  std::unique_ptr<Set>& set = sets[contender.name];
-  const Items& asked = random_items(std::size_t{1} << 20, 2);
-  if (!set) {
-    set = contender.make_set(10'000'000, 0.01);
-    Random random(1);
-    Items part;
-    for (std::size_t i = 0; i < 10'000'000; i += 10'000) {
-      part.clear();
-      for (std::size_t j = 0; j < 10'000; ++j) part.add(random() & (fresh_items * 2 - 1));
-      set->insert(part.items, part.digests);
-    }
-  }
-  std::vector<std::uint8_t> found(batch);
-  std::size_t at = 0;
-  for (auto _ : state) {
-    set->look_up(std::span(asked.items).subspan(at, batch), std::span(asked.digests).subspan(at, batch), found.data());
-    benchmark::ClobberMemory();
-    at = (at + batch) % asked.items.size();
-  }
-  set_ns_per_check(state, batch);
-}
-
-/// Batches of 1,024 look-ups, nearly all of them misses, in a filter of so many items at 1%.
-void run_filter_size(benchmark::State& state, const Contender& contender) {
-  constexpr std::size_t batch = 1024;
-  const auto held = static_cast<std::size_t>(state.range(0));
-  const Items& asked = random_items(std::size_t{1} << 20, 2);
-  const auto set = contender.make_set(held, 0.01);
+/// A set of so many items at 1%.
+std::unique_ptr<Set> make_filled_set(const Contender& contender, std::size_t items) {
+  auto set = contender.make_set(items, 0.01);
   Random random(1);
   Items part;
-  for (std::size_t left = held; left > 0;) {
+  for (std::size_t left = items; left > 0;) {
     part.clear();
     for (std::size_t j = std::min<std::size_t>(left, 10'000); j > 0; --j, --left) {
       part.add(random() & (fresh_items * 2 - 1));
     }
     set->insert(part.items, part.digests);
   }
+  return set;
+}
+
+/// Batches of 1,024 look-ups, nearly all of them misses.
+void run_look_ups(benchmark::State& state, Set& set) {
+  constexpr std::size_t batch = 1024;
+  const Items& asked = random_items(std::size_t{1} << 20, 2);
   std::vector<std::uint8_t> found(batch);
   std::size_t at = 0;
   for (auto _ : state) {
-    set->look_up(std::span(asked.items).subspan(at, batch), std::span(asked.digests).subspan(at, batch), found.data());
+    set.look_up(std::span(asked.items).subspan(at, batch), std::span(asked.digests).subspan(at, batch), found.data());
     benchmark::ClobberMemory();
     at = (at + batch) % asked.items.size();
   }
   set_ns_per_check(state, batch);
+}
+
+/// Look-ups among ten million items, which are kept for the next repetition.
+void run_lookup_10m(benchmark::State& state, const Contender& contender) {
+  static std::map<std::string, std::unique_ptr<Set>> sets;
+  std::unique_ptr<Set>& set = sets[contender.name];
+  if (!set) set = make_filled_set(contender, 10'000'000);
+  run_look_ups(state, *set);
+}
+
+/// Look-ups among so many items.
+void run_filter_size(benchmark::State& state, const Contender& contender) {
+  run_look_ups(state, *make_filled_set(contender, static_cast<std::size_t>(state.range(0))));
 }
 
 /// Cold requests against a store of so many users.

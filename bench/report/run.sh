@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Measures seenby beside its peers and draws what README.md shows.
 #
-#   bench/report/run.sh            # all of it: five minutes on two cores, 8 GB
+#   bench/report/run.sh            # all of it: three minutes on two cores beside the build, 8 GB
 #   bench/report/run.sh --quick    # fewer repetitions and users, for a look: some minutes
 #   bench/report/run.sh --plot     # draws the plots again from the last figures
 #

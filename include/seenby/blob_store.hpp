@@ -47,7 +47,8 @@ concept BlobBackend = requires(Backend& backend, std::string_view key, const std
 ///
 /// With a window a user has several keys, `{user}@N` for slice N and `{user}@slices` for the list of the slices there
 /// are (kind 6 in tests/golden/FORMAT-CONTAINERS.md). The first record in a slice erases those that left the window;
-/// `forget` erases all that are listed, however old. A user without a live slice is `missing`.
+/// `forget` erases all that are listed, however old. A user without a live slice is `missing`. The first record under
+/// another length of slices erases those of the old length, whose numbers mean other times.
 ///
 /// What a backend evicts between writes, or a writer leaves half done, never makes an item wrongly unseen. A user whose
 /// list, or one of whose listed slices, is not there is `missing` as a whole until the next record, which

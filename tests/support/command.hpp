@@ -31,15 +31,21 @@ struct CommandResult {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// As execv takes them; the words must outlive them.
+[[nodiscard]] inline std::vector<char*> arguments_of(std::vector<std::string>& words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  return arguments;
+}
+
 /// Runs a program with standard input from a text, and waits for its end.
 [[nodiscard]] inline CommandResult run_command(std::vector<std::string> words, std::string_view input = {}) {
   const TemporaryFolder folder;
   const std::string in = folder.file("in", input);
   const std::string out = folder.path("out");
   const std::string err = folder.path("err");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = arguments_of(words);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("expected to fork");
   if (child == 0) {
@@ -65,9 +71,7 @@ struct CommandResult {
     throw std::runtime_error("expected a pseudo-terminal");
   }
   const std::string other_end = ::ptsname(terminal);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = arguments_of(words);
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("expected to fork");
   if (child == 0) {

@@ -212,13 +212,14 @@ class BlobWindow {
     if (auto swapped = backend_.compare_and_swap(list_key(), list.blob, next.encode()); !swapped || !*swapped) {
       return swapped;
     }
+    const Known nothing;
     for (const auto& [slice, seen] : *known) {
       const auto at = blobs.find(slice);
       const std::optional<Blob> blob = at == blobs.end() ? std::nullopt : at->second;
       const auto items = slice == newest_ ? digests : std::span<const Digest>();
       const bool from_history = history && (!blob || !holds(*blob, seen) || chain_.full(*blob, items.size()));
       if (blob && !from_history && items.empty()) continue;
-      auto written = write(slice, blob, items, from_history ? *known : Known(), from_history, recorded);
+      auto written = write(slice, blob, items, from_history ? *known : nothing, from_history, recorded);
       if (!written || !*written) return written;
     }
     return confirm();

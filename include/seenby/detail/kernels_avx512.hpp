@@ -117,10 +117,7 @@ SEENBY_AVX512 void check_large(SplitBlockRef filter, const Digest* digests, std:
 template <bool Add>
 SEENBY_AVX512 void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
   if (filter.block_count >= large_filter_blocks) return check_large<Add>(filter, digests.first, count, seen);
-  if (is_small(filter) && is_worth_turning(digests, count)) {
-    if (digests.planes != nullptr) return check_planes<Add>(digests.planes, count, seen, filter);
-    return check_small<Add>(digests, count, seen, filter);
-  }
+  if (is_small(filter) && is_worth_turning(digests, count)) return check_small<Add>(digests, count, seen, filter);
   check_any<Add>(digests.first, count, seen, filter);
 }
 
@@ -130,10 +127,7 @@ template <bool Add>
 SEENBY_AVX512 void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
                               std::uint8_t* seen) noexcept {
   if (is_worth_turning(digests, count)) {
-    if (is_small(first) && is_small(second)) {
-      if (digests.planes != nullptr) return check_planes<Add>(digests.planes, count, seen, first, second);
-      return check_small<Add>(digests, count, seen, first, second);
-    }
+    if (is_small(first) && is_small(second)) return check_small<Add>(digests, count, seen, first, second);
     if (digests.planes != nullptr && (is_small(first) || is_small(second))) {
       check_planes<Add>(digests.planes, count, seen, is_small(first) ? first : second);
       return check_any<true>(digests.first, count, seen, is_small(first) ? second : first);

@@ -32,14 +32,6 @@ inline constexpr std::size_t small_least_count_without_planes = 56;
 /// The order of a register's bytes.
 using ByteOrder = std::array<std::uint8_t, 64>;
 
-/// 0, 1, 2 and so on.
-[[nodiscard]] constexpr ByteOrder counting_order() noexcept {
-  ByteOrder order{};
-  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::uint8_t>(i);
-  return order;
-}
-inline constexpr ByteOrder bytes_in_order = counting_order();
-
 /// Where byte `byte` of block `block`'s word stands in a turned word's register. Bits 3 and 4 are the byte, so that a
 /// bit's number within its word (0 to 31) shows the byte's place as it is: its bits 3 and 4 say the same.
 [[nodiscard]] constexpr std::uint8_t turned_place(std::uint32_t block, std::uint32_t byte) noexcept {
@@ -233,16 +225,25 @@ template <bool Add, class... Filters>
   }
 }
 
-/// Answers all candidates.
+/// Answers all candidates, working their planes out on the way.
 template <bool Add, class... Filters>
-SEENBY_AVX512 void check_small(DigestsRef digests, std::size_t count, std::uint8_t* seen, Filters... filters) noexcept {
+[[gnu::noinline]] SEENBY_AVX512 void check_without_planes(const Digest* digests, std::size_t count, std::uint8_t* seen,
+                                                          Filters... filters) noexcept {
   constexpr std::size_t at_once = 4;
   BitPlanes own[at_once];
   for (std::size_t i = 0; i < count; i += at_once * small_step) {
     const std::size_t next = std::min(count - i, at_once * small_step);
-    work_out(digests.first + i, next, own);
+    work_out(digests + i, next, own);
     check_planes<Add>(own, next, seen + i, filters...);
   }
+}
+
+/// Answers all candidates.
+template <bool Add, class... Filters>
+SEENBY_AVX512_INLINE void check_small(DigestsRef digests, std::size_t count, std::uint8_t* seen,
+                                      Filters... filters) noexcept {
+  if (digests.planes != nullptr) return check_planes<Add>(digests.planes, count, seen, filters...);
+  check_without_planes<Add>(digests.first, count, seen, filters...);
 }
 
 SEENBY_AVX512_END
