@@ -5,9 +5,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <seenby/blob_store.hpp>
-#include <seenby/candidate_pool.hpp>
-#include <seenby/seen_filter.hpp>
+#include <seenby/select/candidate_pool.hpp>
+#include <seenby/select/seen_filter.hpp>
+#include <seenby/stores/blob_store.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

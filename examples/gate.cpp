@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
-#include <seenby/bloom_filter.hpp>
+#include <seenby/filters/bloom_filter.hpp>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <seenby/bloom_filter.hpp>
+#include <seenby/filters/bloom_filter.hpp>
 #include <seenby/token/seen_token.hpp>
 #include <string>
 #include <string_view>

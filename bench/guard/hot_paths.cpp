@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "seenby/bloom_filter.hpp"
-#include "seenby/candidate_pool.hpp"
+#include "seenby/filters/bloom_filter.hpp"
 #include "seenby/kernels.hpp"
-#include "seenby/memory_store.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/memory_store.hpp"
 
 namespace {
 

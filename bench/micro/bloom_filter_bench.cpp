@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "seenby/bloom_filter.hpp"
-#include "seenby/bloom_filter_view.hpp"
+#include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/bloom_filter_view.hpp"
 
 namespace {
 

@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "seenby/counting_bloom_filter.hpp"
-#include "seenby/hybrid_filter.hpp"
-#include "seenby/rotating_filter.hpp"
-#include "seenby/scalable_filter.hpp"
+#include "seenby/filters/counting_bloom_filter.hpp"
+#include "seenby/filters/rotating_filter.hpp"
+#include "seenby/filters/scalable_filter.hpp"
+#include "seenby/stores/hybrid_filter.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "population.hpp"
-#include "seenby/detail/bit_planes.hpp"
+#include "seenby/kernels/digest_lanes.hpp"
 
 namespace peers {
 

@@ -2,7 +2,7 @@
 // Our single look-up from a build with -march=native, where it inlines as Boost's does.
 
 #include "contender.hpp"
-#include "seenby/bloom_filter.hpp"
+#include "seenby/filters/bloom_filter.hpp"
 
 namespace peers {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "contender.hpp"
-#include "seenby/bloom_filter.hpp"
-#include "seenby/candidate_pool.hpp"
-#include "seenby/detail/kernels.hpp"
-#include "seenby/memory_store.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/filters/bloom_filter.hpp"
+#include "seenby/kernels/table.hpp"
+#include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/memory_store.hpp"
 
 namespace peers {
 namespace {

@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/partitioned_filter.hpp"
+#include "seenby/filters/partitioned_filter.hpp"
 
 namespace {
 

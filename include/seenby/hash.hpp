@@ -12,7 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "seenby/detail/isa.hpp"
+#include "seenby/config.hpp"
 
 #ifndef XXH_INLINE_ALL
 #define XXH_INLINE_ALL
@@ -45,6 +45,12 @@ concept IntegerItem = (std::integral<std::remove_cvref_t<T>> ||
 /// Anything the library hashes. For your own types give the bytes, a string or an integer that identifies them.
 template <class T>
 concept HashableItem = StringItem<T> || BytesItem<T> || IntegerItem<T>;
+
+/// What may be looked up in a filter of Item: for strings anything convertible to std::string_view, for integers any
+/// integer, for bytes any span of bytes. Keeps a filter of strings from being asked about a number.
+template <class Key, class Item>
+concept FilterKey = (StringItem<Item> && StringItem<Key>) || (IntegerItem<Item> && IntegerItem<Key>) ||
+                    (BytesItem<Item> && BytesItem<Key>);
 
 /// A hash policy: turns items into digests. Copyable, stateless but for its seed, callable from any thread.
 /// Change it when another program's bits must be read (Xxh64Hash with seed 0 is Apache Parquet's), or when items are

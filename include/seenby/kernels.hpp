@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "seenby/detail/kernels.hpp"
+#include "seenby/kernels/table.hpp"
 #include "seenby/result.hpp"
 
 namespace seenby {

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "seenby/layout/split_block.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "store_scripts.hpp"
 #include "store_writer.hpp"
 

@@ -9,8 +9,8 @@
 
 #include "large_strings.hpp"
 #include "recycled.hpp"
-#include "seenby/detail/kernels.hpp"
-#include "seenby/layout/split_block.hpp"
+#include "seenby/filters/layout/split_block.hpp"
+#include "seenby/kernels/table.hpp"
 #include "store_state.hpp"
 
 namespace seenby::redis {

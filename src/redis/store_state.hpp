@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "seenby/detail/slice_clock.hpp"
 #include "seenby/redis/store_protocol.hpp"
+#include "seenby/stores/slice_clock.hpp"
 #include "shape_cache.hpp"
 #include "store_value.hpp"
 

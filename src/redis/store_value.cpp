@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "seenby/detail/bits.hpp"
-#include "seenby/layout/split_block.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 
 namespace seenby::redis {
 namespace {

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "seenby/filters/format.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
-#include "seenby/serialization.hpp"
 #include "seenby/sizing.hpp"
 
 namespace seenby::redis {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "seenby/detail/bits.hpp"
-#include "seenby/layout/split_block.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "store_scripts.hpp"
 #include "store_writer.hpp"
 

@@ -19,7 +19,7 @@
 #include "event_log.hpp"
 #include "input_error.hpp"
 #include "report.hpp"
-#include "seenby/serialization.hpp"
+#include "seenby/filters/format.hpp"
 #include "seenby/sizing.hpp"
 #include "units.hpp"
 

@@ -14,9 +14,9 @@
 #include "progress.hpp"
 #include "referee.hpp"
 #include "request_source.hpp"
-#include "seenby/history.hpp"
-#include "seenby/memory_store.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/memory_store.hpp"
 
 namespace seenby::tool {
 namespace {

@@ -12,9 +12,9 @@
 #include "commands.hpp"
 #include "event_log.hpp"
 #include "input_error.hpp"
-#include "seenby/history.hpp"
-#include "seenby/memory_store.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/memory_store.hpp"
 #include "selection_page.hpp"
 #include "units.hpp"
 #ifdef SEENBY_TOOL_WITH_REDIS

@@ -13,8 +13,8 @@
 
 #include "event_log.hpp"
 #include "input_error.hpp"
-#include "seenby/candidate_pool.hpp"
-#include "seenby/selection.hpp"
+#include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/selection.hpp"
 
 namespace seenby::tool {
 

@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "seenby/bloom_filter.hpp"
-#include "seenby/bloom_filter_view.hpp"
 #include "seenby/detail/bits.hpp"
-#include "seenby/serialization.hpp"
+#include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/bloom_filter_view.hpp"
+#include "seenby/filters/format.hpp"
 
 namespace {
 

@@ -11,12 +11,12 @@
 #include <span>
 #include <vector>
 
-#include "seenby/counting_bloom_filter.hpp"
 #include "seenby/detail/bits.hpp"
-#include "seenby/detail/container.hpp"
-#include "seenby/detail/partitioned_header.hpp"
-#include "seenby/rotating_filter.hpp"
-#include "seenby/scalable_filter.hpp"
+#include "seenby/filters/container.hpp"
+#include "seenby/filters/counting_bloom_filter.hpp"
+#include "seenby/filters/partitioned_header.hpp"
+#include "seenby/filters/rotating_filter.hpp"
+#include "seenby/filters/scalable_filter.hpp"
 
 namespace {
 

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "seenby/detail/bits.hpp"
-#include "seenby/detail/snapshot_format.hpp"
 #include "seenby/hash.hpp"
-#include "seenby/memory_store.hpp"
+#include "seenby/stores/memory/snapshot_format.hpp"
+#include "seenby/stores/memory_store.hpp"
 
 namespace {
 

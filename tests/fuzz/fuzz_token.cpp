@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "seenby/bloom_filter.hpp"
+#include "seenby/filters/bloom_filter.hpp"
 #include "seenby/token/seen_token.hpp"
 
 namespace {

@@ -9,10 +9,10 @@
 #include <span>
 #include <string>
 
-#include "seenby/counting_bloom_filter.hpp"
-#include "seenby/partitioned_filter.hpp"
-#include "seenby/rotating_filter.hpp"
-#include "seenby/scalable_filter.hpp"
+#include "seenby/filters/counting_bloom_filter.hpp"
+#include "seenby/filters/partitioned_filter.hpp"
+#include "seenby/filters/rotating_filter.hpp"
+#include "seenby/filters/scalable_filter.hpp"
 #include "seenby_test_paths.hpp"
 #include "support/files.hpp"
 

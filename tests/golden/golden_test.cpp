@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "seenby/bloom_filter.hpp"
-#include "seenby/serialization.hpp"
+#include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/format.hpp"
 #include "support/files.hpp"
 
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "seenby/memory_store.hpp"
+#include "seenby/stores/memory_store.hpp"
 #include "seenby_test_paths.hpp"
 
 namespace {

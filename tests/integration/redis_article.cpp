@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/candidate_pool.hpp"
-#include "seenby/history.hpp"
+#include "seenby/histories/history.hpp"
 #include "seenby/redis/article_layout.hpp"
 #include "seenby/redis/store.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/seen_filter.hpp"
 #include "seenby/sizing.hpp"
 #include "support/article_code.hpp"
 #include "support/redis_server.hpp"

@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/candidate_pool.hpp"
-#include "seenby/filter_store.hpp"
-#include "seenby/history.hpp"
+#include "seenby/histories/history.hpp"
 #include "seenby/redis/bloom_store.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/filter_store.hpp"
 #include "support/redis_cluster.hpp"
 #include "support/redis_server.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "seenby/redis/store.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/select/seen_filter.hpp"
 #include "support/redis_server.hpp"
 
 using namespace seenby;

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "seenby/filters/format.hpp"
 #include "seenby/redis/store.hpp"
-#include "seenby/serialization.hpp"
 #include "support/redis_server.hpp"
 #include "support/redis_store_fixture.hpp"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "seenby/filters/format.hpp"
 #include "seenby/redis/store.hpp"
-#include "seenby/serialization.hpp"
 #include "support/files.hpp"
 #include "support/redis_server.hpp"
 #include "support/redis_store_fixture.hpp"

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "seenby/bloom_filter.hpp"
-#include "seenby/scalable_filter.hpp"
+#include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/scalable_filter.hpp"
 #include "seenby/token/seen_token.hpp"
 #include "support/random.hpp"
 #include "support/test_clock.hpp"

@@ -36,7 +36,7 @@ case $what in
   install)
     rm -rf "$prefix"
     cmake --install "$build" --prefix "$prefix" >"$dir/log"
-    for file in include/seenby/bloom_filter.hpp include/seenby/version.hpp; do test -f "$prefix/$file"; done
+    for file in include/seenby/filters/bloom_filter.hpp include/seenby/version.hpp; do test -f "$prefix/$file"; done
     find "$prefix" -name FindxxHash.cmake | grep -q . # for systems that lack it
     # The command is installed where it was built, and runs from there.
     if [ -x "$build/bin/seenby" ]; then "$prefix/bin/seenby" --version; fi

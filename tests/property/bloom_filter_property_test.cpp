@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "seenby/bloom_filter.hpp"
+#include "seenby/filters/bloom_filter.hpp"
 #include "support/random.hpp"
 
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "seenby/blob_store.hpp"
+#include "seenby/stores/blob_store.hpp"
 
 namespace seenby::test {
 

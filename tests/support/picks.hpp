@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "seenby/selection.hpp"
+#include "seenby/select/selection.hpp"
 
 namespace seenby::test {
 

@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/filter_store.hpp"
-#include "seenby/history.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/stores/filter_store.hpp"
 
 namespace seenby::test {
 

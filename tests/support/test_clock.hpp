@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "seenby/filter_store.hpp"
+#include "seenby/stores/filter_store.hpp"
 
 namespace seenby::test {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The memory store's arena and address space, and its table of capacities.
 
-#include "seenby/detail/arena.hpp"
+#include "seenby/stores/memory/arena.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "seenby/detail/filter_budget.hpp"
+#include "seenby/stores/memory/capacity_table.hpp"
 
 namespace {
 

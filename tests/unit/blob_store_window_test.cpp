@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "seenby/blob_store.hpp"
-#include "seenby/history.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/blob_store.hpp"
 #include "support/map_blobs.hpp"
 #include "support/race.hpp"
 #include "support/test_clock.hpp"

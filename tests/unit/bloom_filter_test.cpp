@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // BloomFilter and its view: what is inserted is found, what does not fit together is refused.
 
-#include "seenby/bloom_filter.hpp"
+#include "seenby/filters/bloom_filter.hpp"
 
 #include <array>
 #include <catch2/catch_template_test_macros.hpp>

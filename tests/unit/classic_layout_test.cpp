@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "seenby/layout/classic.hpp"
+#include "seenby/filters/layout/classic.hpp"
 #include "support/binomial.hpp"
 #include "support/random.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // CountingBloomFilter: items can be erased, at four times the memory.
 
-#include "seenby/counting_bloom_filter.hpp"
+#include "seenby/filters/counting_bloom_filter.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

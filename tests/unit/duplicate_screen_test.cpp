@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // DuplicateScreen: a negative skips the read, a positive is confirmed exactly, and one caller is first.
 
-#include "seenby/duplicate_screen.hpp"
+#include "seenby/gates/duplicate_screen.hpp"
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>

@@ -10,8 +10,8 @@
 #include <limits>
 #include <vector>
 
-#include "seenby/layout/classic.hpp"
-#include "seenby/layout/split_block.hpp"
+#include "seenby/filters/layout/classic.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "support/random.hpp"
 
 namespace {

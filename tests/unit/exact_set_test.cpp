@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The exact sets: a set of items, a bitmap of dense ids, and the last items in the order of time.
 
-#include "seenby/exact_set.hpp"
+#include "seenby/sets/exact_set.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "seenby/dense_id_set.hpp"
-#include "seenby/recent_set.hpp"
+#include "seenby/sets/dense_id_set.hpp"
+#include "seenby/sets/recent_set.hpp"
 #include "seenby/sizing.hpp"
 #include "support/random.hpp"
 #include "support/test_clock.hpp"

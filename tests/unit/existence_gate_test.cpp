@@ -2,7 +2,7 @@
 // ExistenceGate: a trusted negative spares the look-up, everything else goes the normal way, and nothing that exists is
 // ever answered "not found".
 
-#include "seenby/existence_gate.hpp"
+#include "seenby/gates/existence_gate.hpp"
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // HybridFilter: hides, the last items and the long tail answer as one.
 
-#include "seenby/hybrid_filter.hpp"
+#include "seenby/stores/hybrid_filter.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

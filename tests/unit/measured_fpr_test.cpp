@@ -28,9 +28,9 @@
 #include <string_view>
 #include <vector>
 
+#include "seenby/filters/layout/classic.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "seenby/hash.hpp"
-#include "seenby/layout/classic.hpp"
-#include "seenby/layout/split_block.hpp"
 #include "seenby/sizing.hpp"
 #include "support/binomial.hpp"
 #include "support/random.hpp"

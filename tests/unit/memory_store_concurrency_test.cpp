@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/memory_store.hpp"
+#include "seenby/stores/memory_store.hpp"
 
 namespace {
 

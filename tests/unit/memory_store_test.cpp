@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // MemoryStore against an exact model: what it promises to any single thread.
 
-#include "seenby/memory_store.hpp"
+#include "seenby/stores/memory_store.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "seenby/memory_store.hpp"
+#include "seenby/stores/memory_store.hpp"
 
 namespace {
 

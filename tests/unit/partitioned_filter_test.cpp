@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // PartitionedFilter: one global set for many threads, in memory and in mapped files.
 
-#include "seenby/partitioned_filter.hpp"
+#include "seenby/filters/partitioned_filter.hpp"
 
 #include <array>
 #include <atomic>
@@ -21,7 +21,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "seenby/bloom_filter.hpp"
+#include "seenby/filters/bloom_filter.hpp"
 #include "support/binomial.hpp"
 #include "support/files.hpp"
 #include "support/random.hpp"

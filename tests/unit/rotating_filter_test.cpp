@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // RotatingFilter: remembers a window of time, forgets what lies before it, and its slices share one error budget.
 
-#include "seenby/rotating_filter.hpp"
+#include "seenby/filters/rotating_filter.hpp"
 
 #include <algorithm>
 #include <atomic>

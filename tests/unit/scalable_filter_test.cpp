@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // ScalableFilter: grows without a history, and stays within its rate.
 
-#include "seenby/scalable_filter.hpp"
+#include "seenby/filters/scalable_filter.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>

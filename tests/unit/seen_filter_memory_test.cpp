@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/history.hpp"
-#include "seenby/memory_store.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/memory_store.hpp"
 #include "support/binomial.hpp"
 #include "support/picks.hpp"
 #include "support/random.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // SeenFilter over a store of blobs: what is picked, in which order, and what is said about it.
 
-#include "seenby/seen_filter.hpp"
+#include "seenby/select/seen_filter.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/namespaces.hpp"
-#include "seenby/over_fetch.hpp"
-#include "seenby/salted_store.hpp"
+#include "seenby/select/namespace.hpp"
+#include "seenby/select/over_fetch.hpp"
+#include "seenby/stores/salted_store.hpp"
 #include "support/map_blobs.hpp"
 #include "support/picks.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Format v1: every field where FORMAT.md puts it, and everything else refused with a typed error.
 
-#include "seenby/serialization.hpp"
-
 #include <algorithm>
 #include <array>
 #include <catch2/catch_message.hpp>
@@ -19,7 +17,8 @@
 #include <tuple>
 #include <vector>
 
-#include "seenby/bloom_filter.hpp"
+#include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/format.hpp"
 #include "support/allocations.hpp"
 #include "support/random.hpp"
 

@@ -16,8 +16,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "seenby/layout/classic.hpp"
-#include "seenby/layout/split_block.hpp"
+#include "seenby/filters/layout/classic.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 
 namespace {
 

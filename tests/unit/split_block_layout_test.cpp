@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "seenby/bloom_filter.hpp"
+#include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "seenby/hash.hpp"
-#include "seenby/layout/split_block.hpp"
 #include "support/random.hpp"
 
 namespace {

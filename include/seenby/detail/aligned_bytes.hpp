@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #endif
 
-#include "seenby/detail/isa.hpp"
+#include "seenby/config.hpp"
 
 SEENBY_DETAIL_BEGIN
 

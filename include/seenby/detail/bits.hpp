@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-#include "seenby/detail/isa.hpp"
+#include "seenby/config.hpp"
 
 SEENBY_DETAIL_BEGIN
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // What the machine offers the kernels.
 
-#include "seenby/detail/isa.hpp"
+#include "seenby/config.hpp"
 
 SEENBY_DETAIL_BEGIN
 

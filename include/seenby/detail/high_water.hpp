@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "seenby/detail/isa.hpp"
+#include "seenby/config.hpp"
 
 SEENBY_DETAIL_BEGIN
 

@@ -17,7 +17,7 @@
 #include <system_error>
 #include <utility>
 
-#include "seenby/detail/isa.hpp"
+#include "seenby/config.hpp"
 #include "seenby/result.hpp"
 
 SEENBY_DETAIL_BEGIN

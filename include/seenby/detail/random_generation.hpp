@@ -11,7 +11,7 @@
 #include <random>
 #endif
 
-#include "seenby/detail/isa.hpp"
+#include "seenby/config.hpp"
 
 SEENBY_DETAIL_BEGIN
 

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "seenby/detail/isa.hpp"
+#include "seenby/config.hpp"
 
 SEENBY_DETAIL_BEGIN
 

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "seenby/detail/isa.hpp"
+#include "seenby/config.hpp"
 
 SEENBY_DETAIL_BEGIN
 

@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "seenby/filter_store.hpp"
 #include "seenby/redis/bloom_options.hpp"
 #include "seenby/redis/executor.hpp"
 #include "seenby/result.hpp"
+#include "seenby/stores/filter_store.hpp"
 
 namespace seenby::redis {
 

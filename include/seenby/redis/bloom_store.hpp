@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "seenby/detail/wire_text.hpp"
-#include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
-#include "seenby/item_replay.hpp"
+#include "seenby/histories/replay.hpp"
 #include "seenby/redis/bloom_options.hpp"
 #include "seenby/redis/bloom_protocol.hpp"
 #include "seenby/redis/executor.hpp"
 #include "seenby/redis/pool.hpp"
 #include "seenby/result.hpp"
 #include "seenby/sizing.hpp"
+#include "seenby/stores/filter_store.hpp"
 
 namespace seenby::redis {
 

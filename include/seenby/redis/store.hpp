@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/redis/executor.hpp"
 #include "seenby/redis/pool.hpp"
 #include "seenby/redis/store_options.hpp"
 #include "seenby/redis/store_protocol.hpp"
 #include "seenby/result.hpp"
+#include "seenby/stores/filter_store.hpp"
 
 namespace seenby::redis {
 

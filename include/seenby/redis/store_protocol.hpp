@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "seenby/filter_store.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/redis/executor.hpp"
 #include "seenby/redis/store_options.hpp"
 #include "seenby/result.hpp"
+#include "seenby/stores/filter_store.hpp"
 
 namespace seenby::redis {
 

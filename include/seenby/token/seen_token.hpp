@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "seenby/filter_store.hpp"
+#include "seenby/clock.hpp"
 #include "seenby/result.hpp"
 
 namespace seenby {

@@ -25,7 +25,7 @@
 #include "random.hpp"
 #include "redis/remote_store.hpp"
 #include "report.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/select/seen_filter.hpp"
 #include "units.hpp"
 
 namespace seenby::tool {

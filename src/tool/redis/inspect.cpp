@@ -24,9 +24,9 @@
 #include "redis/remote_store.hpp"
 #include "redis/store_value.hpp"
 #include "report.hpp"
-#include "seenby/bloom_filter_view.hpp"
-#include "seenby/layout/classic.hpp"
-#include "seenby/layout/split_block.hpp"
+#include "seenby/filters/bloom_filter_view.hpp"
+#include "seenby/filters/layout/classic.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "units.hpp"
 
 namespace seenby::tool {

@@ -16,7 +16,7 @@
 #include "input_error.hpp"
 #include "progress.hpp"
 #include "redis/remote_store.hpp"
-#include "seenby/seen_filter.hpp"
+#include "seenby/select/seen_filter.hpp"
 #include "units.hpp"
 
 namespace seenby::tool {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "seenby/filter_store.hpp"
 #include "seenby/redis/store.hpp"
+#include "seenby/stores/filter_store.hpp"
 
 namespace seenby::tool {
 

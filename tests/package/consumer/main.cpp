@@ -2,7 +2,7 @@
 // The smallest program that uses seenby: it fails unless the filter answers right.
 
 #include <cstdio>
-#include <seenby/bloom_filter.hpp>
+#include <seenby/filters/bloom_filter.hpp>
 #include <seenby/version.hpp>
 #include <string>
 

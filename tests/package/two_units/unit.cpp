@@ -5,8 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <seenby/bloom_filter.hpp>
-#include <seenby/layout/split_block.hpp>
+#include <seenby/filters/bloom_filter.hpp>
+#include <seenby/filters/layout/split_block.hpp>
 #include <vector>
 
 int UNIT_NAME() {

@@ -1,0 +1,334 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// SelectionBuilder: turns a store's answers into a page, and relaxes it while it is thin.
+
+#include <algorithm>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "seenby/kernels/table.hpp"
+#include "seenby/result.hpp"
+#include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/selection.hpp"
+#include "seenby/stores/filter_store.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// The picks of the candidates with seen_by[i] == 0, in order; returns how many. `picks` has room for all candidates.
+inline std::size_t place_unseen(std::span<const std::uint8_t> seen_by, std::uint32_t first, PickReason reason,
+                                Pick* picks) noexcept {
+  if constexpr (std::endian::native == std::endian::little) {
+    // A pick is its index and, above it, its reason: the words that a kernel writes. Placing picks field by field cost
+    // a third of a whole request.
+    static_assert(sizeof(Pick) == 8 && std::is_trivially_copyable_v<Pick> && offsetof(Pick, reason) == 4);
+    const std::uint64_t word = first | (static_cast<std::uint64_t>(reason) << 32);
+    return compact_at_most(seen_by.data(), seen_by.size(), 0, word, picks);
+  } else {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < seen_by.size(); ++i) {
+      if (seen_by[i] == 0) picks[count++] = {first + static_cast<std::uint32_t>(i), reason, 0, 0};
+    }
+    return count;
+  }
+}
+
+SEENBY_DETAIL_END
+
+namespace seenby {
+
+/// One request on its way. Filter is a SeenFilter: it gives the store, the history and what it knows for certain.
+template <class Filter, class Item, class Hash>
+class SelectionBuilder {
+ public:
+  using Pool = CandidatePool<Item, Hash>;
+  using Options = SelectOptions<Item, Hash>;
+  using User = typename Filter::user_type;
+
+  SelectionBuilder(const Filter& filter, const Pool& pool, std::span<const User> users, const Options& options,
+                   Selection& page)
+      : filter_(filter), pool_(pool), users_(users), options_(options), page_(page) {
+    page_.reset(options.limit);
+    page_.duplicates_ = pool.duplicates();
+    page_.seen_by_.resize(pool.distinct().size());
+    page_.status_.resize(users.size());
+    filter.collect_certain(users, options.also_seen, page_.certain_);
+  }
+
+  /// Asks the store and fills the page: the whole request. In line with all that it calls for a plain request: a span
+  /// that one function stores by its halves and the next loads whole waits for both to reach the cache, and 67 ns a
+  /// request of two became 75.
+  template <class Expected>
+  [[gnu::always_inline]] void run(const Expected& expected) {
+    const std::size_t total = pool_.distinct().size();
+    for (std::size_t at = 0; at < total && open();) {
+      const std::size_t count = std::min(total - at, next_chunk(at));
+      ask(question(at, count), at, expected);
+      if (!absorb(at, count)) return;
+      at += count;
+    }
+    relax();
+  }
+
+  /// The store's question about the candidates from `at` on, for callers that ask the store themselves.
+  [[nodiscard, gnu::always_inline]] CheckRequest<User, Item> question(std::size_t at, std::size_t count) {
+    const auto batch = pool_.distinct();
+    return {std::span(users_.data(), users_.size()), batch.subspan(at, count),
+            std::span(page_.seen_by_).subspan(at, count), page_.status_};
+  }
+
+  /// Takes the answers in; false when the page ends here.
+  [[gnu::always_inline]] bool absorb(std::size_t at, std::size_t count) {
+    page_.checked_ += count;
+    if (!settle_unknown()) return false;
+    const auto seen_by = std::span(page_.seen_by_).subspan(at, count);
+    mark_certain(pool_.distinct().digests.subspan(at, count), seen_by);
+    take_unseen(seen_by, at);
+    return true;
+  }
+
+  /// Runs the relaxations while the page is thin.
+  void relax() {
+    if (!options_.relax.empty()) run_relaxations();
+  }
+
+ private:
+  // What only some requests need stands in functions of its own, out of the way of the others: inlined it cost all of
+  // them 80 instructions of the 690 that a page took beside its checks.
+  [[gnu::noinline]] void run_relaxations() {
+    for (const auto& relaxation : options_.relax) {
+      if (!open() || ended_) return;
+      std::visit([this](const auto& step) { this->apply(step); }, relaxation);
+    }
+  }
+
+  template <class Expected>
+  [[gnu::always_inline]] void ask(const CheckRequest<User, Item>& request, std::size_t at, const Expected& expected) {
+    const auto& store = filter_.store();
+    if constexpr (ExpectingStoreFor<typename Filter::store_type, Item>) {
+      if (at == 0) return store.check(request.users, request.batch, request.seen_by, request.status, expected);
+    }
+    store.check(request.users, request.batch, request.seen_by, request.status);
+  }
+
+  // In seen_by: known for certain, by whatever means; no relaxation brings it back.
+  static constexpr std::uint8_t certainly_seen = 255;
+
+  [[nodiscard]] bool open() const noexcept { return page_.count_ < options_.limit; }
+  [[nodiscard]] std::size_t wanted() const noexcept { return options_.limit - page_.count_; }
+
+  /// Local stores are asked in growing pieces, so that a page of ten out of a pool of thousands ends early; a remote
+  /// one is asked once.
+  [[nodiscard]] std::size_t next_chunk(std::size_t at) const noexcept {
+    if constexpr (RemoteStore<typename Filter::store_type>) return std::numeric_limits<std::size_t>::max();
+    // Multiples of 64, so that every piece keeps its planes.
+    const std::size_t first = options_.limit < 128 ? (2 * options_.limit + 63) / 64 * 64 : 256;
+    return std::max({first, std::size_t{64}, at});
+  }
+
+  /// Lists the users that could not be asked and does what the caller chose about them; false ends the page.
+  bool settle_unknown() { return all_known() || settle_some_unknown(); }
+  [[nodiscard]] bool all_known() const noexcept {
+    const auto known = [](const UserStatus& status) { return status.state == UserState::known; };
+    return std::all_of(page_.status_.begin(), page_.status_.end(), known);
+  }
+  [[gnu::noinline]] bool settle_some_unknown() {
+    OnUnknown worst = OnUnknown::show;
+    for (std::size_t i = 0; i < users_.size(); ++i) {
+      const UserStatus& status = page_.status_[i];
+      if (status.state == UserState::known) continue;
+      note_unknown({i, status.state, status.error});
+      const bool failed = status.state == UserState::unreachable;
+      worst = std::max(worst, failed && options_.on_unreachable ? *options_.on_unreachable : options_.on_unknown);
+    }
+    if (worst == OnUnknown::show) return true;
+    page_.count_ = 0;
+    if (worst == OnUnknown::hide) return false;
+    page_.error_ = describe_unknown();
+    if (worst == OnUnknown::raise) throw BadResult(*page_.error_);
+    return false;
+  }
+
+  void note_unknown(UnknownUser user) {
+    const auto same = [&](const UnknownUser& noted) { return noted.user_index == user.user_index; };
+    if (std::none_of(page_.unknown_.begin(), page_.unknown_.end(), same)) page_.unknown_.push_back(std::move(user));
+  }
+
+  [[nodiscard]] Error describe_unknown() const {
+    for (const UnknownUser& user : page_.unknown_) {
+      if (user.error) return *user.error;
+    }
+    std::string message = "seenby: expected a filter for every user of the request, but user ";
+    message.append(std::to_string(page_.unknown_.front().user_index)).append(" of ");
+    message.append(std::to_string(users_.size())).append(" has none; create(user) gives a new user an empty one");
+    return {ErrorCode::unknown_user, std::move(message)};
+  }
+
+  void mark_certain(std::span<const Digest> digests, std::span<std::uint8_t> seen_by) const {
+    if (!page_.certain_.empty()) mark_some_certain(digests, seen_by);
+  }
+  [[gnu::noinline]] void mark_some_certain(std::span<const Digest> digests, std::span<std::uint8_t> seen_by) const {
+    for (std::size_t i = 0; i < digests.size(); ++i) {
+      if (std::binary_search(page_.certain_.begin(), page_.certain_.end(), digests[i])) seen_by[i] = certainly_seen;
+    }
+  }
+
+  void take_unseen(std::span<const std::uint8_t> seen_by, std::size_t at) {
+    const PickReason reason = page_.unknown_.empty() ? PickReason::unseen : PickReason::unknown_user;
+    Pick* const picks = page_.room(seen_by.size());
+    const std::size_t found = detail::place_unseen(seen_by, static_cast<std::uint32_t>(at), reason, picks);
+    page_.removed_ += seen_by.size() - found;
+    const std::size_t count = std::min(wanted(), found);
+    if (pool_.duplicates() != 0) {
+      for (std::size_t i = 0; i < count; ++i) picks[i].index = pool_.index_of(picks[i].index);
+    }
+    page_.count_ += count;
+  }
+
+  // Verify
+
+  void apply(const Verify& step) {
+    if constexpr (!Filter::has_history) {
+      page_.error_ =
+          Error{ErrorCode::unavailable, "seenby: expected a history to verify against; this filter has none"};
+    } else {
+      std::size_t budget = step.lookups;
+      std::size_t at = 0;
+      while (open() && budget >= users_.size()) {
+        const auto suspects = next_suspects(at, std::min(wanted(), budget / users_.size()));
+        if (suspects.empty()) break;
+        if (!win_back(suspects, budget)) break;
+      }
+      // What was won back is as fresh as the rest, so the page is in ranking order again.
+      std::sort(page_.picks_.data(), page_.picks_.data() + page_.count_,
+                [](const Pick& a, const Pick& b) { return std::pair(a.pool, a.index) < std::pair(b.pool, b.index); });
+    }
+  }
+
+  /// The next candidates in ranking order that a filter calls seen; `at` moves on.
+  [[nodiscard]] std::vector<std::uint32_t> next_suspects(std::size_t& at, std::size_t most) const {
+    std::vector<std::uint32_t> suspects;
+    for (; at < page_.checked_ && suspects.size() < most; ++at) {
+      if (probably_seen(at)) suspects.push_back(static_cast<std::uint32_t>(at));
+    }
+    return suspects;
+  }
+  [[nodiscard]] bool probably_seen(std::size_t i) const noexcept {
+    return page_.seen_by_[i] != 0 && page_.seen_by_[i] != certainly_seen;
+  }
+
+  /// Asks the history about the suspects, user by user, and picks those nobody saw; false when the history failed.
+  bool win_back(std::vector<std::uint32_t> suspects, std::size_t& budget) {
+    std::vector<Item> items;
+    std::vector<std::uint8_t> seen;
+    for (const User& user : users_) {
+      items.clear();
+      for (const std::uint32_t i : suspects) items.push_back(pool_.distinct().items[i]);
+      seen.assign(items.size(), 0);
+      budget -= items.size();
+      page_.lookups_ += items.size();
+      if (auto done = filter_.history().contains(user, std::span<const Item>(items), std::span(seen)); !done) {
+        page_.error_ = std::move(done).error();
+        return false;
+      }
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < suspects.size(); ++i) {
+        if (seen[i] == 0) suspects[kept++] = suspects[i];
+      }
+      suspects.resize(kept);
+    }
+    for (const std::uint32_t i : suspects) pick(i, PickReason::verified);
+    return true;
+  }
+
+  void pick(std::size_t i, PickReason reason) {
+    page_.add({pool_.index_of(i), reason, page_.seen_by_[i], 0});
+    page_.seen_by_[i] = certainly_seen;  // on the page now: no later step may take it again
+  }
+
+  // The other relaxations
+
+  void apply(const NextPool<Pool>& step) {
+    const auto number = static_cast<std::uint16_t>(++pools_);
+    filter_.require_same_hash(*step.pool);
+    const auto batch = step.pool->distinct();
+    std::vector<std::uint8_t> seen_by(batch.size());
+    filter_.store().check(users_, batch, std::span(seen_by), std::span(page_.status_));
+    ended_ = !settle_unknown();
+    if (ended_) return;
+    mark_certain(batch.digests, seen_by);
+    const PickReason reason = all_known() ? PickReason::next_pool : PickReason::unknown_user;
+    std::vector<Digest> shown;
+    for (const Pick& chosen : page_) shown.push_back(digest_of(chosen));
+    std::sort(shown.begin(), shown.end());
+    page_.checked_in_fallbacks_ += batch.size();
+    for (std::size_t i = 0; i < batch.size() && open(); ++i) {
+      if (seen_by[i] != 0 || std::binary_search(shown.begin(), shown.end(), batch.digests[i])) continue;
+      page_.add({step.pool->index_of(i), reason, 0, number});
+    }
+    fallback_pools_.push_back(step.pool);
+  }
+  [[nodiscard]] Digest digest_of(const Pick& chosen) const {
+    const Pool& pool = chosen.pool == 0 ? pool_ : *fallback_pools_[chosen.pool - 1U];
+    return pool.hasher()(pool[chosen.index]);
+  }
+
+  void apply(const SeenByAtMost& step) {
+    for (unsigned count = 1; count <= step.users && open(); ++count) {
+      for (std::size_t i = 0; i < page_.checked_ && open(); ++i) {
+        if (page_.seen_by_[i] == count && count != certainly_seen) pick(i, PickReason::seen_by_few);
+      }
+    }
+  }
+
+  void apply(const OldestSeenFirst&) {
+    if constexpr (requires(const typename Filter::store_type& store, const User& user, std::span<std::uint8_t> ages) {
+                    store.age(user, pool_.distinct(), ages);
+                  }) {
+      std::vector<std::uint32_t> order;
+      for (std::size_t i = 0; i < page_.checked_; ++i) {
+        if (probably_seen(i)) order.push_back(static_cast<std::uint32_t>(i));
+      }
+      const auto ages = latest_ages();
+      std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return ages[a] > ages[b]; });
+      for (const std::uint32_t i : order) {
+        if (!open()) return;
+        pick(i, PickReason::seen_long_ago);
+      }
+    } else {
+      page_.error_ =
+          Error{ErrorCode::unavailable, "seenby: expected a store with a window to order by age; this one has none"};
+    }
+  }
+  /// For each candidate the slices since the last of the users saw it.
+  [[nodiscard]] std::vector<std::uint8_t> latest_ages() const {
+    const auto batch = pool_.distinct().subspan(0, page_.checked_);
+    std::vector<std::uint8_t> latest(batch.size(), 255);
+    std::vector<std::uint8_t> ages(batch.size());
+    for (const User& user : users_) {
+      filter_.store().age(user, batch, std::span(ages));
+      for (std::size_t i = 0; i < ages.size(); ++i) latest[i] = std::min(latest[i], ages[i]);
+    }
+    return latest;
+  }
+
+  const Filter& filter_;
+  const Pool& pool_;
+  std::span<const User> users_;
+  const Options& options_;
+  Selection& page_;
+  std::vector<const Pool*> fallback_pools_;
+  std::size_t pools_ = 0;
+  bool ended_ = false;  // by a user who became unknown
+};
+
+}  // namespace seenby

@@ -1,0 +1,170 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What a store of users' filters offers: the policy it keeps, the answers it gives, and the concept it models.
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "seenby/clock.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/histories/replay.hpp"
+#include "seenby/kernels/digest_lanes.hpp"
+#include "seenby/result.hpp"
+
+namespace seenby {
+
+/// What the user of the library sets once for a store. Every filter's own false-positive rate follows from it
+/// (`per_filter_fpr`).
+struct StorePolicy {
+  /// The rate at which a fresh candidate may be hidden, end to end: over all users of a request and all slices.
+  double wrong_hide_rate = 0.01;
+  /// How many users' filters one request asks, at most, for the rate to hold.
+  std::uint32_t users_per_request = 1;
+  /// How long something stays seen. Zero: for ever.
+  std::chrono::seconds window{0};
+  /// Into how many slices the window is cut; a record lives between window and window + window / slices.
+  std::uint32_t slices = 1;
+  /// The items a new user's first filter is sized for.
+  std::uint64_t initial_items = 16;
+  /// By how much a full filter's capacity is multiplied when it is succeeded or re-inserted. At least 1.1.
+  double growth_factor = 2.0;
+  /// The seed of every digest in this store; secret where outsiders choose the items.
+  std::uint64_t seed = 0;
+  /// Time for windows; the system's clock when empty.
+  Clock clock{};
+};
+
+/// Whether a user's filter could be asked.
+enum class UserState : std::uint8_t {
+  known,        ///< there is a filter and it answered
+  missing,      ///< the store has no filter for this user: never created, expired or evicted
+  unreachable,  ///< the store could not be asked; the status carries the error
+};
+
+/// One user's part in the answer to a request.
+struct UserStatus {
+  UserState state = UserState::known;
+  std::shared_ptr<const Error> error;  ///< set when unreachable
+};
+
+/// Items with their digests beside them, index by index. Stores that keep digests read the digests; stores that send
+/// raw items to a server (RedisBloom) read the items.
+template <class Item>
+struct ItemBatch {
+  std::span<const Item> items;
+  std::span<const Digest> digests;
+  /// What a pool worked out of the digests for the kernels; nothing where nobody did, which changes no answer.
+  detail::PlanesOf planes{};
+
+  [[nodiscard]] std::size_t size() const noexcept { return digests.size(); }
+  [[nodiscard]] detail::DigestSpan digest_span() const noexcept { return {digests, planes.serving(digests.data())}; }
+  /// Keeps the planes where `offset` is a multiple of the candidates that one of them is for, 64.
+  [[nodiscard]] ItemBatch subspan(std::size_t offset, std::size_t count) const noexcept {
+    return {items.subspan(offset, count), digests.subspan(offset, count), planes.from(offset)};
+  }
+};
+
+/// One request's question, for stores that answer many in one go (`check_many`): the spans of `check`.
+template <class User, class Item>
+struct CheckRequest {
+  std::span<const User> users;
+  ItemBatch<Item> batch;
+  std::span<std::uint8_t> seen_by;
+  std::span<UserStatus> status;
+};
+
+/// What a record did.
+struct RecordOutcome {
+  std::size_t newly_added = 0;  ///< items that changed the filter: a lower bound on those not there before
+  bool grew = false;            ///< the filter was made larger, or succeeded by a larger one
+};
+
+/// What a store counts. A snapshot; each figure is exact, the set of them is not atomic.
+struct StoreCounters {
+  std::uint64_t users = 0;
+  std::uint64_t records = 0;         ///< items recorded (acknowledged)
+  std::uint64_t write_failures = 0;  ///< items whose write was refused, timed out or lost
+  std::uint64_t growths = 0;         ///< filters made larger, by any means
+  std::uint64_t rebuilds = 0;        ///< filters re-inserted from a history
+  std::uint64_t over_budget = 0;     ///< growths that could not keep the FPR budget (should stay 0)
+  std::uint64_t slices_dropped = 0;  ///< slices that left the window
+};
+
+/// A place where users' filters live.
+///
+/// - `check` adds, for each candidate, one to `seen_by[i]` for every user whose filter says "seen", and sets each
+///   user's status. It overwrites both spans. One call is one round trip, however many users. A user that is
+///   `missing` or `unreachable` adds nothing. At most 255 users.
+/// - `record` marks items as seen by a user; creates the user's filter when there is none (from the store's Replay
+///   where it has one). When it returns a value, no later `check` by anybody says "unseen" of these items (within the
+///   window).
+/// - `create` gives a new user an explicit empty filter; an existing one is kept.
+/// - `forget` removes every trace of a user; true when there was one.
+///
+/// Every member may be called from any thread.
+// clang-format 14 breaks noexcept requirements apart.
+// clang-format off
+template <class Store, class Item>
+concept FilterStoreFor =
+    requires { typename Store::user_type; typename Store::hasher_type; } && Hasher<typename Store::hasher_type> &&
+    requires(Store& store, const Store& readable, const typename Store::user_type& user,
+             std::span<const typename Store::user_type> users, const ItemBatch<Item>& batch,
+             std::span<std::uint8_t> seen_by, std::span<UserStatus> status) {
+      { readable.policy() } noexcept -> std::same_as<const StorePolicy&>;
+      { readable.hasher() } noexcept -> std::convertible_to<typename Store::hasher_type>;
+      readable.check(users, batch, seen_by, status);
+      { store.record(user, batch) } -> std::same_as<Result<RecordOutcome>>;
+      { store.create(user) } -> std::same_as<Result<void>>;
+      { store.forget(user) } -> std::same_as<Result<bool>>;
+      { readable.counters() } -> std::same_as<StoreCounters>;
+    };
+// clang-format on
+
+/// The concept for stores that read digests only, whatever the item's type.
+template <class Store>
+concept FilterStore = FilterStoreFor<Store, std::uint64_t>;
+
+/// A store that answers many requests in one call: one round trip, or the next request's memory fetched while this
+/// one is answered.
+template <class Store, class Item>
+concept BatchingStoreFor = requires(const Store& store,
+                                    std::span<const CheckRequest<typename Store::user_type, Item>> requests) {
+  store.check_many(requests);
+};
+
+/// A store that can be told of a request's users before it is asked about them, so that their memory is on its way.
+template <class Store, class Item>
+concept ExpectingStoreFor = requires(const Store& store, std::span<const typename Store::user_type> users,
+                                     const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
+                                     std::span<UserStatus> status) {
+  store.check(users, batch, seen_by, status, store.expect(users));
+};
+
+/// A store on the far side of a network: one big question beats several small ones.
+template <class Store>
+concept RemoteStore = requires {
+  requires Store::is_remote;
+};
+
+/// A store that can be given a history to rebuild users from.
+template <class Store>
+concept ReplayableStore = requires(Store& store, Replay<typename Store::user_type> replay) {
+  store.set_replay(std::move(replay));
+};
+
+/// A windowed store that can tell how long ago: `age` sets `ages[i]` to the number of slices (0: the newest) since
+/// the user last saw candidate i as far as the filters tell, 255 when unseen or unknown.
+template <class Store>
+concept AgeingStore = requires(const Store& store, const typename Store::user_type& user,
+                               const ItemBatch<std::uint64_t>& batch, std::span<std::uint8_t> ages) {
+  store.age(user, batch, ages);
+};
+
+}  // namespace seenby

@@ -1,0 +1,102 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// How a user's share of the wrong-hide rate is spent on filters, and how many items each size then holds.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "seenby/config.hpp"
+#include "seenby/sizing.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// How many items a split-block filter of so many blocks holds at one rate, looked up instead of computed.
+///
+/// Exact up to 32 blocks; between the points above, which lie 1/16 apart, the capacity is interpolated (it is all but
+/// proportional to the size: off by less than one item in 10,000). Immutable.
+class CapacityTable {
+ public:
+  static constexpr std::uint32_t largest_block_count = 4095;
+
+  explicit CapacityTable(double fpr) : fpr_(fpr) {
+    for (std::uint32_t blocks = 1; blocks < largest_block_count; blocks += std::max(1U, blocks / 16)) {
+      add_point(blocks);
+    }
+    add_point(largest_block_count);
+  }
+
+  [[nodiscard]] double fpr() const noexcept { return fpr_; }
+
+  /// `blocks` from 1 to largest_block_count. O(log points).
+  [[nodiscard]] std::uint32_t capacity(std::uint32_t blocks) const noexcept {
+    if (blocks <= dense_points) return points_[blocks - 1].items;
+    const auto after = std::lower_bound(begin() + dense_points - 1, end(), blocks,
+                                        [](const Point& point, std::uint32_t wanted) { return point.blocks < wanted; });
+    const Point& high = *after;
+    const Point& low = *(after - 1);
+    const std::uint64_t rise = std::uint64_t{high.items - low.items} * (blocks - low.blocks);
+    return low.items + static_cast<std::uint32_t>(rise / (high.blocks - low.blocks));
+  }
+
+  /// The fewest blocks that hold so many items; 0 when that is more than the table's largest filter.
+  [[nodiscard]] std::uint32_t blocks_for(std::uint64_t items) const noexcept {
+    if (items > points_[count_ - 1].items) return 0;
+    const auto high = std::lower_bound(begin(), end(), items,
+                                       [](const Point& point, std::uint64_t wanted) { return point.items < wanted; });
+    if (high == begin()) return high->blocks;
+    std::uint32_t least = (high - 1)->blocks + 1;
+    std::uint32_t most = high->blocks;
+    while (least < most) {
+      const std::uint32_t middle = least + (most - least) / 2;
+      if (capacity(middle) >= items) {
+        most = middle;
+      } else {
+        least = middle + 1;
+      }
+    }
+    return most;
+  }
+
+ private:
+  struct Point {
+    std::uint32_t blocks;
+    std::uint32_t items;
+  };
+  static constexpr std::uint32_t dense_points = 32;
+
+  [[nodiscard]] const Point* begin() const noexcept { return points_.data(); }
+  [[nodiscard]] const Point* end() const noexcept { return points_.data() + count_; }
+
+  void add_point(std::uint32_t blocks) {
+    const FilterShape shape{
+        .layout = LayoutKind::split_block, .hash_count = 8, .bits = std::uint64_t{blocks} * split_block_bits};
+    points_[count_++] = {blocks, static_cast<std::uint32_t>(sizing::capacity_of(shape, fpr_))};
+  }
+
+  double fpr_;
+  std::size_t count_ = 0;
+  std::array<Point, 116> points_;  // as many as the constructor adds
+};
+
+/// The part of a slice's rate that its first filter may use where successors are chained; they share the rest. Less
+/// would cost every user bits (1.5 an item for each halving), more would cost those who outgrow their first filter.
+inline constexpr double first_link_share = 0.75;
+
+/// The rate of the chain's filter number `link`. The first twelve successors, which take a user to 4,000 times the
+/// first capacity when each doubles it, share nine tenths of the rest as 1, 1/2, 1/3, ...; those after them share the
+/// last tenth as 1/2, 1/4, ..., so that the sum stays within the slice's rate however long the chain grows. The last
+/// link holds half of all items: halving from the first link on would leave the tenth 1/1,024 of the rest, this leaves
+/// it 1/34: 26 bits an item in a chain of 880 items that has just filled up, for a pair's rate of 1%.
+[[nodiscard]] inline double link_fpr(double slice_rate, std::uint32_t link, double first_share) noexcept {
+  if (link == 0) return slice_rate * first_share;
+  constexpr std::uint32_t planned_links = 12;
+  constexpr double harmonic_sum = 3.10321067821067821;  // of 1/1 to 1/12
+  const double rest = slice_rate * (1 - first_share);
+  if (link <= planned_links) return rest * 0.9 / (harmonic_sum * link);
+  return std::ldexp(rest * 0.1, -static_cast<int>(link - planned_links));
+}
+
+SEENBY_DETAIL_END

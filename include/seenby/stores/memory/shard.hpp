@@ -1,0 +1,401 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// One shard of a memory store: its users' records, changed under its mutex and read without it.
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "seenby/stores/memory/arena.hpp"
+#include "seenby/stores/memory/filter_blocks.hpp"
+#include "seenby/stores/memory/record_writer.hpp"
+#include "seenby/stores/memory/shard_context.hpp"
+#include "seenby/stores/memory/user_index.hpp"
+#include "seenby/stores/memory/user_record.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// Everything that changes a shard is called with its mutex held and may throw std::bad_alloc, which leaves the user
+/// as before but for bits set in vain. Readers use `sequence`, `index` and the address space only.
+template <std::size_t Words>
+class Shard {
+ public:
+  using Key = IndexKey<Words>;
+
+  Shard(ShardContext& context, std::uint32_t shard_bits)
+      : index(shard_bits), context_(&context), arena_(context.space) {}
+
+  // The line that every reader loads.
+  alignas(64) ReadSequence sequence;
+  UserIndex<Words> index;
+  alignas(64) mutable std::mutex mutex;
+  ShardCounters counters;
+
+  /// Records digests in one slice; creates the user.
+  InsertOutcome insert(const Key& key, std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest) {
+    note_for_rebuild(key, digests, slice);
+    std::uint64_t* const word = index.find(context_->space, key);
+    const Handle handle{word == nullptr ? 0 : load_word(word)};
+    if (handle.kind() == RecordKind::filter &&
+        handle.items() + digests.size() <= context_->table().capacity(handle.size())) {
+      const std::uint32_t changed = blocks_insert(arena_.at(handle.block()), handle.size(), digests);
+      store_word_release(word,
+                         Handle::of(RecordKind::filter, handle.block(), handle.size(), handle.items() + changed).raw);
+      return {.newly_added = changed};
+    }
+    Edit edit(*this, word, handle);
+    edit.drop_dead(newest);
+    const InsertOutcome outcome = edit.insert(digests, slice);
+    edit.commit(key);
+    return outcome;
+  }
+
+  /// An explicit empty record; false when the user is known already.
+  bool create(const Key& key) {
+    if (index.find(context_->space, key) != nullptr) return false;
+    make_room();
+    index.insert(context_->space, key, Handle::of(RecordKind::empty));
+    return true;
+  }
+
+  /// Takes a user out and zeroes what was theirs.
+  bool erase(const Key& key) {
+    cancel_rebuild(key);
+    ++erasures_;
+    std::uint64_t* const word = index.find(context_->space, key);
+    if (word == nullptr) return false;
+    const Handle handle{load_word(word)};
+    PartList parts;
+    decode(handle, parts);
+    sequence.begin_shift();
+    index.erase(context_->space, word, context_->key_seed);
+    sequence.end_shift();
+    for (const Part& part : parts) arena_.release(part.block, part.size);
+    if (handle.kind() == RecordKind::extended) arena_.release(handle.block(), handle.size());
+    compact_if_wasteful();
+    return true;
+  }
+  /// Lets go of every slice that left the window.
+  void sweep(std::uint32_t newest) {
+    std::vector<Key> affected;
+    index.for_each(context_->space, [&](const auto& words, const std::uint64_t* handle_word) {
+      PartList parts;
+      decode(Handle{load_word(handle_word)}, parts);
+      if (!parts.empty() && !context_->is_live(parts[0].slice, newest)) {
+        affected.push_back(key_of_words(words, context_->key_seed));
+      }
+    });
+    for (const Key& key : affected) {
+      std::uint64_t* const word = index.find(context_->space, key);
+      Edit edit(*this, word, Handle{load_word(word)});
+      edit.drop_dead(newest);
+      edit.commit(key);
+    }
+  }
+
+  /// Adds what another user, of this shard or a locked other one, has seen; false when there is no such user.
+  bool adopt(const Key& key, const Shard& from_shard, const Key& from, std::uint32_t newest) {
+    PartList theirs;
+    if (!from_shard.parts_of(from, theirs)) return false;
+    cancel_rebuild(key);
+    std::uint64_t* const word = index.find(context_->space, key);
+    Edit edit(*this, word, Handle{word == nullptr ? 0 : load_word(word)});
+    edit.drop_dead(newest);
+    for (const Part& part : theirs) {
+      if (context_->is_live(part.slice, newest)) edit.adopt(part, theirs);
+    }
+    edit.commit(key);
+    return true;
+  }
+
+  /// Moves on with every erase: tells a reader of the history that what it read may be of a forgotten user.
+  [[nodiscard]] std::uint64_t erasures() const noexcept { return erasures_; }
+
+  // Re-insertion from a history. Between begin and finish, what is recorded for the user is noted.
+
+  /// False when somebody else is at it.
+  bool begin_rebuild(const Key& key) {
+    if (find_rebuild(key) != rebuilds_.end()) return false;
+    rebuilds_.push_back({key, {}});
+    return true;
+  }
+  /// Gives up: the chain stays.
+  void abandon_rebuild(const Key& key) noexcept {
+    cancel_rebuild(key);
+    ++counters.over_budget;
+  }
+  /// Replaces the chain of a slice by one filter of everything in `history` and everything recorded meanwhile, unless
+  /// the filters hold something that neither explains: then they stay, and the FPR is over budget. True when replaced.
+  bool finish_rebuild(const Key& key, std::span<const SliceDigest> history, std::uint32_t slice) {
+    const auto found = find_rebuild(key);
+    if (found == rebuilds_.end()) return false;  // forgotten or merged meanwhile
+    std::vector<SliceDigest> noted = std::move(found->noted);
+    rebuilds_.erase(found);
+    std::vector<Digest> digests;
+    digests.reserve(history.size() + noted.size());
+    for (const auto list : {history, std::span<const SliceDigest>(noted)}) {
+      for (const SliceDigest& seen : list) {
+        if (seen.slice == slice) digests.push_back(seen.digest);
+      }
+    }
+    std::sort(digests.begin(), digests.end());
+    digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
+    std::uint64_t* const word = index.find(context_->space, key);
+    if (word == nullptr) return false;
+    Edit edit(*this, word, Handle{load_word(word)});
+    const bool replaced = edit.replace_chain(digests, slice);
+    if (replaced) {
+      ++counters.rebuilds;
+    } else {
+      ++counters.over_budget;
+    }
+    edit.commit(key);
+    return replaced;
+  }
+
+  /// The user's parts; false when there is no such user.
+  bool parts_of(const Key& key, PartList& parts) const {
+    const std::uint64_t* const word = index.find(context_->space, key);
+    if (word == nullptr) return false;
+    decode(Handle{load_word(word)}, parts);
+    return true;
+  }
+  /// The rate at which the user's live filters together hide a fresh candidate, as their item counts tell.
+  [[nodiscard]] double expected_fpr(const Key& key, std::uint32_t newest) const {
+    PartList parts;
+    double passes = 1;
+    if (!parts_of(key, parts)) return 0;
+    for (const Part& part : parts) {
+      if (part.kind != RecordKind::filter || !context_->is_live(part.slice, newest)) continue;
+      const FilterShape shape{
+          .layout = LayoutKind::split_block, .hash_count = 8, .bits = std::uint64_t{part.size} * split_block_bits};
+      passes *= 1 - sizing::expected_fpr(shape, part.items);
+    }
+    return 1 - passes;
+  }
+  /// Bytes of the user's blocks and slot, and a quarter of a slot for the free ones.
+  [[nodiscard]] std::uint64_t bytes_of(const Key& key) const {
+    const std::uint64_t* const word = index.find(context_->space, key);
+    if (word == nullptr) return 0;
+    const Handle handle{load_word(word)};
+    PartList parts;
+    decode(handle, parts);
+    std::uint64_t granules = handle.kind() == RecordKind::extended ? handle.size() : 0;
+    for (const Part& part : parts) granules += part.size;
+    return granules * granule_bytes + UserIndex<Words>::slot_words * sizeof(std::uint64_t) * 5 / 4;
+  }
+  // Snapshots.
+
+  /// Appends every user's live parts.
+  template <class Writer>
+  void write_records(Writer& out, std::uint32_t newest) const {
+    index.for_each(context_->space, [&](const auto& words, const std::uint64_t* handle_word) {
+      PartList parts;
+      decode(Handle{load_word(handle_word)}, parts);
+      put_record<Words>(out, words, parts, context_->space, *context_, newest);
+    });
+  }
+  /// Adds a user from a snapshot; bytes[i] are those of part i. False when the user is there already.
+  bool restore(const Key& key, const PartList& parts, const std::span<const std::byte>* bytes) {
+    if (index.find(context_->space, key) != nullptr) return false;
+    Edit edit(*this, nullptr, Handle{});
+    for (std::uint32_t i = 0; i < parts.size(); ++i) edit.restore(parts[i], bytes[i]);
+    edit.commit(key);
+    return true;
+  }
+  /// Empties the shard for good: readers find nobody and see that the sequence moved; memory goes back at once.
+  void retire() {
+    index.clear(context_->space, sequence);
+    arena_ = Arena(context_->space);
+    rebuilds_.clear();
+  }
+
+  /// Bytes outside the address space.
+  [[nodiscard]] std::uint64_t bookkeeping_bytes() const {
+    std::uint64_t bytes = sizeof(*this) + arena_.bookkeeping_bytes() + rebuilds_.capacity() * sizeof(Rebuild);
+    for (const Rebuild& rebuild : rebuilds_) bytes += rebuild.noted.capacity() * sizeof(SliceDigest);
+    return bytes;
+  }
+
+ private:
+  class Edit;
+
+  struct Rebuild {
+    Key key;
+    std::vector<SliceDigest> noted;
+  };
+
+  auto find_rebuild(const Key& key) noexcept {
+    return std::find_if(rebuilds_.begin(), rebuilds_.end(),
+                        [&](const Rebuild& rebuild) { return rebuild.key.words == key.words; });
+  }
+  void cancel_rebuild(const Key& key) noexcept {
+    if (const auto found = find_rebuild(key); found != rebuilds_.end()) rebuilds_.erase(found);
+  }
+  void note_for_rebuild(const Key& key, std::span<const Digest> digests, std::uint32_t slice) {
+    if (rebuilds_.empty()) return;
+    const auto found = find_rebuild(key);
+    if (found == rebuilds_.end()) return;
+    for (const Digest digest : digests) found->noted.push_back({digest, slice});
+  }
+
+  [[nodiscard]] PartList decoded(Handle handle) const noexcept {
+    PartList parts;
+    decode(handle, parts);
+    return parts;
+  }
+  void decode(Handle handle, PartList& parts) const noexcept {
+    parts.clear();
+    if (handle.kind() == RecordKind::extended) {
+      for (std::uint32_t i = 0; i < handle.size(); ++i) {
+        parts.push_back(Part::load(arena_.at(handle.block()) + std::size_t{i} * granule_words));
+      }
+    } else if (handle.kind() == RecordKind::filter || handle.kind() == RecordKind::exact) {
+      const bool is_filter = handle.kind() == RecordKind::filter;
+      parts.push_back({.block = handle.block(),
+                       .size = handle.size(),
+                       .items = handle.items(),
+                       .capacity = is_filter ? context_->table().capacity(handle.size()) : context_->exact_items,
+                       .slice = 0,
+                       .kind = handle.kind(),
+                       .link = 0,
+                       .fpr = is_filter ? context_->table().fpr() : 0.0});
+    }
+  }
+
+  /// Room for one more user in the index.
+  void make_room() {
+    if (!index.is_full()) return;
+    index.resize(context_->space, UserIndex<Words>::units_for(std::uint64_t{index.users()} + 1), sequence,
+                 context_->key_seed);
+  }
+
+  /// Moves all blocks into a fresh arena when a quarter of this one lies in free blocks, and the index into a table of
+  /// half the size when two thirds of it are free. Readers go on meanwhile.
+  void compact_if_wasteful() noexcept {
+    constexpr std::uint64_t not_worth_it = 8192;
+    try {
+      const std::uint32_t units = UserIndex<Words>::units_for(index.users());
+      if (units * 2 < index.units()) index.resize(context_->space, units, sequence, context_->key_seed);
+      const std::uint64_t wasted = arena_.fragmented_bytes();
+      if (wasted >= not_worth_it && wasted >= arena_.held_bytes() / 4) compact();
+    } catch (const std::bad_alloc&) {
+      // No room for a second copy: the free blocks stay and are reused.
+    }
+  }
+  void compact() {
+    Arena fresh(context_->space);
+    fresh.reserve(arena_.held_bytes() - arena_.wasted_bytes());
+    std::vector<Handle> handles;  // first all copies, which may fail; then all handles, which cannot
+    handles.reserve(index.users());
+    index.for_each(context_->space, [&](const auto&, const std::uint64_t* handle_word) {
+      handles.push_back(moved(Handle{load_word(handle_word)}, fresh));
+    });
+    std::size_t next = 0;
+    index.for_each(context_->space, [&](const auto&, std::uint64_t* handle_word) {
+      store_word_release(handle_word, handles[next++].raw);
+    });
+    sequence.memory_unlinked();
+    arena_ = std::move(fresh);  // the old one goes with `fresh`
+  }
+  [[nodiscard]] Handle moved(Handle handle, Arena& to) const {
+    PartList parts;
+    decode(handle, parts);
+    for (Part& part : parts) {
+      const std::uint32_t block = to.allocate(part.size);
+      copy_words(to.at(block), arena_.at(part.block), std::size_t{part.size} * granule_words);
+      part.block = block;
+    }
+    if (handle.kind() != RecordKind::extended) {
+      return parts.empty() ? handle : Handle::of(handle.kind(), parts[0].block, parts[0].size, parts[0].items);
+    }
+    return store_list(parts, to);
+  }
+  [[nodiscard]] static Handle store_list(const PartList& parts, Arena& arena) {
+    const std::uint32_t block = arena.allocate(parts.size());
+    for (std::uint32_t i = 0; i < parts.size(); ++i) parts[i].store(arena.at(block) + std::size_t{i} * granule_words);
+    return Handle::of(RecordKind::extended, block, parts.size());
+  }
+
+  ShardContext* context_;
+  Arena arena_;
+  std::vector<Rebuild> rebuilds_;
+  std::uint64_t erasures_ = 0;
+};
+
+/// Decodes a record, and publishes what became of it with one store; readers see the record before or after.
+template <std::size_t Words>
+class Shard<Words>::Edit : public RecordWriter<Words> {
+  using Base = RecordWriter<Words>;
+  using Base::context, Base::counts_changed_, Base::kept_, Base::parts_, Base::retired_, Base::structure_changed_;
+
+ public:
+  Edit(Shard& shard, std::uint64_t* word, Handle handle)
+      : Base(*shard.context_, shard.arena_, shard.counters, shard.decoded(handle)),
+        shard_(shard),
+        word_(word),
+        handle_(handle) {}
+
+  /// Publishes. The pointer to the user's slot is stale afterwards.
+  void commit(const Key& key) {
+    const Handle next = encoded();
+    if (word_ == nullptr) {
+      shard_.make_room();
+      shard_.index.insert(context().space, key, next);
+    } else if (next.raw != handle_.raw) {
+      store_word_release(word_, next.raw);
+    }
+    if (retired_.empty()) return;
+    shard_.sequence.memory_unlinked();
+    for (const auto& [block, granules] : retired_) shard_.arena_.release(block, granules);
+    shard_.compact_if_wasteful();
+  }
+
+ private:
+  [[nodiscard]] bool is_simple() const noexcept {
+    if (context().windowed() || !kept_.empty() || parts_.size() != 1 || parts_[0].link != 0) return false;
+    const Part& part = parts_[0];
+    if (part.kind == RecordKind::exact) return true;
+    // The handle has no room for a capacity: it must be the one that decode() looks up.
+    return part.size <= Handle::largest_size && part.capacity <= Handle::largest_items && part.items <= part.capacity &&
+           context().table().capacity(part.size) == part.capacity;
+  }
+  [[nodiscard]] Handle encoded() {
+    if (parts_.empty()) {
+      retire_list();
+      return Handle::of(RecordKind::empty);
+    }
+    if (is_simple()) {
+      retire_list();
+      return Handle::of(parts_[0].kind, parts_[0].block, parts_[0].size, parts_[0].items);
+    }
+    PartList all = parts_;
+    for (const Part& part : kept_) all.insert_by_slice(part);
+    if (handle_.kind() == RecordKind::extended && !structure_changed_) {
+      if (counts_changed_) {
+        for (std::uint32_t i = 0; i < all.size(); ++i) {
+          all[i].store_counts(shard_.arena_.at(handle_.block()) + std::size_t{i} * granule_words);
+        }
+      }
+      return handle_;
+    }
+    const Handle next = store_list(all, shard_.arena_);
+    retire_list();
+    return next;
+  }
+  void retire_list() {
+    if (handle_.kind() == RecordKind::extended) retired_.emplace_back(handle_.block(), handle_.size());
+  }
+
+  Shard& shard_;
+  std::uint64_t* word_;
+  Handle handle_;
+};
+
+SEENBY_DETAIL_END

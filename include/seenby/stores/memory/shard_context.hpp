@@ -1,0 +1,79 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What the shards of a memory store share, and what they count.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "seenby/hash.hpp"
+#include "seenby/stores/memory/address_space.hpp"
+#include "seenby/stores/memory/capacity_table.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// What the filters of one user and slice may hide together, and what first filters hold within it.
+struct RateTables {
+  explicit RateTables(double rate) : slice_rate(rate), whole_rate(rate), first_link(rate * first_link_share) {}
+
+  double slice_rate;
+  CapacityTable whole_rate;  ///< filters that a history will re-insert may use all of it
+  CapacityTable first_link;  ///< filters that may have to be chained leave some to their successors
+};
+
+/// What all shards of a store share. Immutable but for the address space (thread-safe) and the flag.
+struct ShardContext {
+  ShardContext(std::uint64_t max_bytes, const RateTables& tables) : space(max_bytes), rates(tables) {}
+
+  AddressSpace space;
+  const RateTables& rates;
+  std::atomic<bool> has_history{false};
+  std::uint64_t key_seed = 0;
+  std::uint32_t exact_items = 0;
+  std::uint32_t slices = 0;  ///< live slices before the newest; 0 without a window
+  std::uint64_t initial_items = 0;
+  double growth_factor = 2;
+  bool keep_digests = false;
+
+  [[nodiscard]] bool windowed() const noexcept { return slices != 0; }
+  [[nodiscard]] const CapacityTable& table() const noexcept {
+    const bool reinserts = keep_digests || has_history.load(std::memory_order_relaxed);
+    return reinserts ? rates.whole_rate : rates.first_link;
+  }
+  /// Whether a slice can still be asked for when `newest` is the newest.
+  [[nodiscard]] bool is_live(std::uint32_t slice, std::uint32_t newest) const noexcept {
+    return !windowed() || (slice <= newest && newest - slice <= slices);
+  }
+};
+
+/// A digest on its way into a slice.
+struct SliceDigest {
+  Digest digest;
+  std::uint32_t slice;
+};
+
+struct ShardCounters {
+  std::uint64_t records = 0;
+  std::uint64_t growths = 0;
+  std::uint64_t rebuilds = 0;
+  std::uint64_t over_budget = 0;
+  std::uint64_t slices_dropped = 0;
+
+  ShardCounters& operator+=(const ShardCounters& other) noexcept {
+    records += other.records;
+    growths += other.growths;
+    rebuilds += other.rebuilds;
+    over_budget += other.over_budget;
+    slices_dropped += other.slices_dropped;
+    return *this;
+  }
+};
+
+/// What an insert did, and whether the user should now be rebuilt from the history.
+struct InsertOutcome {
+  std::size_t newly_added = 0;
+  bool grew = false;
+  bool rebuild_wanted = false;
+};
+
+SEENBY_DETAIL_END

@@ -1,0 +1,88 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// SliceClock: which slice of a rotating window a time falls into, and what each filter may then err.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "seenby/clock.hpp"
+#include "seenby/sizing.hpp"
+#include "seenby/stores/filter_store.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// Slices are numbered by time: slice n covers [n, n + 1) * window / slices. A record goes to the newest; S + 1 slices
+/// are tested, so that it lives between window and window + window / S. The newest number never falls: after a clock
+/// jumps back, records go to the newest slice there was, and no dropped slice returns.
+class SliceClock {
+ public:
+  /// Throws std::invalid_argument for a policy that cannot be kept.
+  explicit SliceClock(const StorePolicy& policy) {
+    require_rate(policy.wrong_hide_rate, "wrong_hide_rate");
+    if (policy.users_per_request < 1 || policy.users_per_request > 255) {
+      throw std::invalid_argument(std::string("seenby: expected users_per_request from 1 to 255, got ")
+                                      .append(std::to_string(policy.users_per_request)));
+    }
+    if (!(policy.growth_factor >= 1.1 && policy.growth_factor <= 16)) {
+      throw std::invalid_argument(
+          std::string("seenby: expected growth_factor from 1.1 to 16, got ").append(text_of(policy.growth_factor)));
+    }
+    require_items(policy.initial_items);
+    if (policy.window.count() == 0) return;
+    if (policy.window.count() < 0 || policy.slices < 1 || policy.slices > 254 ||
+        policy.window.count() < policy.slices) {
+      throw std::invalid_argument(std::string("seenby: expected 1 to 254 slices of at least a second each, got ")
+                                      .append(std::to_string(policy.slices))
+                                      .append(" slices in ")
+                                      .append(std::to_string(policy.window.count()))
+                                      .append(" s"));
+    }
+    slices_ = policy.slices;
+    // Rounded up: a slice that is a little long keeps a record a little longer, never shorter.
+    length_ = (policy.window.count() + slices_ - 1) / slices_;
+  }
+  /// For set-up, before other threads use it.
+  SliceClock(const SliceClock& other) noexcept
+      : slices_(other.slices_), length_(other.length_), newest_(other.newest_.load(std::memory_order_relaxed)) {}
+  SliceClock& operator=(const SliceClock& other) noexcept {
+    slices_ = other.slices_;
+    length_ = other.length_;
+    newest_.store(other.newest_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    return *this;
+  }
+
+  [[nodiscard]] bool windowed() const noexcept { return length_ != 0; }
+  /// How many slices a look-up tests; 1 without a window.
+  [[nodiscard]] std::int64_t tested() const noexcept { return windowed() ? slices_ + 1 : 1; }
+  [[nodiscard]] std::int64_t slice_seconds() const noexcept { return length_; }
+
+  /// The slice of a time; 0 without a window.
+  [[nodiscard]] std::int64_t number(Time time) const noexcept {
+    if (!windowed()) return 0;
+    const std::int64_t seconds = time.time_since_epoch().count();
+    return seconds >= 0 ? seconds / length_ : (seconds - length_ + 1) / length_;
+  }
+  /// The newest slice at this time or any time before. Any thread may call it.
+  [[nodiscard]] std::int64_t newest(Time now) const noexcept {
+    const std::int64_t at = number(now);
+    std::int64_t seen = newest_.load(std::memory_order_relaxed);
+    while (at > seen && !newest_.compare_exchange_weak(seen, at, std::memory_order_relaxed)) {}
+    return at > seen ? at : seen;
+  }
+
+  /// What one filter may err for the policy's rate to hold over all users of a request and all slices tested.
+  [[nodiscard]] double per_filter_fpr(const StorePolicy& policy) const {
+    return sizing::split_budget(policy.wrong_hide_rate,
+                                policy.users_per_request * static_cast<std::uint64_t>(tested()));
+  }
+
+ private:
+  std::int64_t slices_ = 0;
+  std::int64_t length_ = 0;
+  mutable std::atomic<std::int64_t> newest_{INT64_MIN};
+};
+
+SEENBY_DETAIL_END
