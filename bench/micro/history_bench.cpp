@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What remembering over time costs: a check in a window by its slices, in a chain by its length, in a hybrid and in a
-// counting filter, each of 100 or more items. Items per second are checks; bits_item is memory.
+// What remembering over time costs: a check in a window by its slices, in a chain by its length, and in a counting
+// filter, each of 100 or more items. Items per second are checks; bits_item is memory.
 
 #include <benchmark/benchmark.h>
 
@@ -13,7 +13,6 @@
 #include "seenby/filters/counting_bloom_filter.hpp"
 #include "seenby/filters/rotating_filter.hpp"
 #include "seenby/filters/scalable_filter.hpp"
-#include "seenby/stores/hybrid_filter.hpp"
 
 namespace {
 
@@ -74,18 +73,6 @@ void chain_check(benchmark::State& state) {
 }
 BENCHMARK_TEMPLATE(chain_check, seenby::ClassicLayout)->ArgsProduct({{1, 10, 1'000}, {100, 100'000}});
 BENCHMARK_TEMPLATE(chain_check, seenby::SplitBlockLayout)->ArgsProduct({{1, 10, 1'000}, {100, 100'000}});
-
-/// Argument: items, a hundred of them exact.
-void hybrid_ask(benchmark::State& state) {
-  const auto items = static_cast<std::uint64_t>(state.range(0));
-  seenby::HybridFilter<std::uint64_t> filter({.expected_items = items, .clock = [] { return seenby::Time{}; }});
-  for (std::uint64_t i = 0; i < items; ++i) filter.insert(i);
-  std::uint64_t next = std::uint64_t{1} << 40;
-  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(filter.ask(next++));
-  state.SetItemsProcessed(state.iterations());
-  state.counters["bytes_item"] = static_cast<double>(filter.memory_bytes()) / static_cast<double>(items);
-}
-BENCHMARK(hybrid_ask)->Arg(100)->Arg(2'000);
 
 /// Argument: items.
 void counting_insert_erase(benchmark::State& state) {

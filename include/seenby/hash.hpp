@@ -46,6 +46,22 @@ concept IntegerItem = (std::integral<std::remove_cvref_t<T>> ||
 template <class T>
 concept HashableItem = StringItem<T> || BytesItem<T> || IntegerItem<T>;
 
+/// The three kinds of items. 42 and "42" are two items: what is recorded as one kind is not found as another.
+enum class ItemKind : std::uint8_t { integer = 1, text = 2, bytes = 3 };
+template <HashableItem Item>
+inline constexpr ItemKind item_kind = StringItem<Item>  ? ItemKind::text
+                                      : BytesItem<Item> ? ItemKind::bytes
+                                                        : ItemKind::integer;
+
+[[nodiscard]] constexpr std::string_view to_string(ItemKind kind) noexcept {
+  switch (kind) {
+    case ItemKind::integer: return "integer";
+    case ItemKind::text: return "text";
+    case ItemKind::bytes: return "bytes";
+  }
+  return "unnamed";
+}
+
 /// What may be looked up in a filter of Item: for strings anything convertible to std::string_view, for integers any
 /// integer, for bytes any span of bytes. Keeps a filter of strings from being asked about a number.
 template <class Key, class Item>

@@ -62,7 +62,7 @@ struct Error {
   std::string message;
 };
 
-/// Thrown by Result::value() when there is none.
+/// Thrown by Result::value() and Result::or_throw() when there is none.
 class BadResult : public std::runtime_error {
  public:
   explicit BadResult(const Error& error)
@@ -90,6 +90,9 @@ class [[nodiscard]] Result {
   T& value() & { return require(), *value_; }
   const T& value() const& { return require(), *value_; }
   T&& value() && { return require(), std::move(*value_); }
+  /// The same as a statement says it: `store.create(user).or_throw();`. The value may be dropped.
+  T or_throw() && { return require(), std::move(*value_); }
+  const T& or_throw() const& { return require(), *value_; }
   template <class U>
   [[nodiscard]] T value_or(U&& fallback) const& {
     return has_value() ? **this : static_cast<T>(std::forward<U>(fallback));
@@ -132,6 +135,8 @@ class [[nodiscard]] Result<void> {
   void value() const {
     if (error_) throw BadResult(*error_);
   }
+  /// The same as a statement says it: `store.create(user).or_throw();`.
+  void or_throw() const { value(); }
   /// The error, unchecked: has_value() must not hold.
   [[nodiscard]] const Error& error() const& noexcept { return *error_; }
   [[nodiscard]] Error&& error() && noexcept { return std::move(*error_); }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // The umbrella: everything that needs only xxHash.
 
+#include "seenby/answer.hpp"
 #include "seenby/clock.hpp"
 #include "seenby/filters/bloom_filter.hpp"
 #include "seenby/filters/bloom_filter_view.hpp"
@@ -30,7 +31,6 @@
 #include "seenby/sets/recent_set.hpp"
 #include "seenby/sizing.hpp"
 #include "seenby/stores/blob_store.hpp"
-#include "seenby/stores/hybrid_filter.hpp"
 #include "seenby/stores/memory_store.hpp"
 #include "seenby/stores/salted_store.hpp"
 #include "seenby/version.hpp"

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "${1:?the include folder}"
 
 # One floor a line, the ground first. A name ending in "/" is a room, any other a header beside the rooms.
-floors='config.hpp result.hpp hash.hpp clock.hpp version.hpp
+floors='config.hpp result.hpp answer.hpp hash.hpp clock.hpp version.hpp
 detail/
 sizing.hpp kernels/ kernels.hpp
 filters/ sets/ histories/

@@ -48,6 +48,17 @@ TEST_CASE("a result of nothing is success until it is given an error", "[result]
   CHECK_THROWS_AS(bad.value(), BadResult);
 }
 
+TEST_CASE("or_throw is a statement: the value, or what went wrong", "[result]") {
+  Result<int> good = 7;
+  CHECK(good.or_throw() == 7);
+  good.or_throw();
+  CHECK(Result<std::unique_ptr<int>>(std::make_unique<int>(5)).or_throw() != nullptr);
+  Result<void>{}.or_throw();
+  const Error refused{ErrorCode::refused, "read-only"};
+  CHECK_THROWS_WITH(Result<int>(refused).or_throw(), "refused: read-only");
+  CHECK_THROWS_WITH(Result<void>(refused).or_throw(), "refused: read-only");
+}
+
 TEST_CASE("a result moves what cannot be copied", "[result]") {
   Result<std::unique_ptr<int>> result = std::make_unique<int>(5);
   const std::unique_ptr<int> taken = std::move(result).value();

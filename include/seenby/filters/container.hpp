@@ -27,8 +27,7 @@ enum class ContainerKind : std::uint8_t {
   rotating = 2,
   counting = 3,
   partitioned = 4,
-  hybrid = 5,
-  blob_slices = 6
+  blob_slices = 6  // 5 was never written
 };
 
 inline constexpr std::uint8_t container_magic = 0xC0;  // beside 0xB0, a single filter

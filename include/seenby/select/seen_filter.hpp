@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/answer.hpp"
 #include "seenby/clock.hpp"
 #include "seenby/detail/range.hpp"
 #include "seenby/detail/sizing_math.hpp"
@@ -33,13 +34,6 @@
 #include "seenby/stores/filter_store.hpp"
 
 namespace seenby {
-
-/// What a filter says of one item and one user.
-enum class Answer : std::uint8_t {
-  unseen,   ///< certain
-  seen,     ///< probable; certain for hides and items in flight
-  unknown,  ///< no filter to ask: missing, evicted, unreachable
-};
 
 /// Everything a person tunes by, since construction.
 struct SeenCounters {
