@@ -47,10 +47,10 @@ void window_check(benchmark::State& state) {
   seenby::Time now{1'700'000'000s};
   const auto slices = static_cast<std::uint32_t>(state.range(0));
   const auto items = static_cast<std::uint64_t>(state.range(1));
-  seenby::RotatingFilter<std::uint64_t, Layout> filter(
-      {.window = std::chrono::seconds{3'600 * slices}, .slices = slices, .expected_items = items, .clock = [&] {
-         return now;
-       }});
+  seenby::RotatingFilter<std::uint64_t, Layout> filter({.window = std::chrono::seconds{3'600 * slices},
+                                                        .slices = slices,
+                                                        .expected_items = items,
+                                                        .clock = seenby::Clock::simulated([&] { return now; })});
   // Two windows, so that the slices have found their size.
   for (std::uint64_t i = 0; i < 2 * items; ++i) {
     filter.insert(i);

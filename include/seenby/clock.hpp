@@ -4,20 +4,57 @@
 
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <functional>
 #include <ratio>
+#include <type_traits>
+#include <utility>
 
 namespace seenby {
 
 /// Seconds since the Unix epoch. Windows, tokens and histories use it; nothing in seenby needs finer time.
 using Time = std::chrono::sys_seconds;
-/// Where a store takes the time from. Called from any thread.
-using Clock = std::function<Time()>;
 
 /// The system's clock.
 [[nodiscard]] inline Time system_time() {
   return std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
 }
+
+/// Where a window takes the time from: a wall clock, and beside it a steady one that nobody sets. A window does
+/// not follow a wall clock that jumps ahead of the steady one until it has stayed there for a minute: one reading of a
+/// wrong clock would otherwise empty the window for good. Both functions are called from any thread.
+///
+///     options.clock = [&] { return service_time(); };                      // a wall clock; the machine's steady one
+///     options.clock = seenby::Clock::simulated([&] { return day_of_test; });  // a test's or a replay's: may jump
+class Clock {
+ public:
+  /// The system's clocks.
+  Clock() noexcept = default;
+  /// A wall clock, beside the machine's steady clock.
+  template <class Wall>
+  requires(!std::same_as<std::remove_cvref_t<Wall>, Clock> && std::is_invocable_r_v<Time, const Wall&>)
+      Clock(Wall wall)  // NOLINT(google-explicit-constructor): a lambda is a clock
+      : wall_(std::move(wall)) {}
+  /// A wall clock and a steady one: seconds from any start, never set, never back.
+  Clock(std::function<Time()> wall, std::function<std::chrono::seconds()> steady)
+      : wall_(std::move(wall)), steady_(std::move(steady)) {}
+  /// A clock of its own time, which jumps when its owner says so: every jump is believed at once.
+  [[nodiscard]] static Clock simulated(std::function<Time()> time) {
+    return {time, [time] { return time().time_since_epoch(); }};
+  }
+
+  /// Whether it was given, rather than the system's.
+  [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(wall_); }
+  [[nodiscard]] Time operator()() const { return wall_ ? wall_() : system_time(); }
+  [[nodiscard]] std::chrono::seconds steady() const {
+    if (steady_) return steady_();
+    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch());
+  }
+
+ private:
+  std::function<Time()> wall_;                    // the system's when empty
+  std::function<std::chrono::seconds()> steady_;  // the machine's when empty
+};
 
 /// time + by, or the earliest or latest time there is where the sum would lie beyond it: `seconds::max()` is "for
 /// ever", whatever the clock counts in. A part of `by` finer than the clock's unit is cut off.

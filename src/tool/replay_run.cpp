@@ -188,7 +188,7 @@ ReplayFigures run_replay(EventLog& log, const ReplaySettings& settings) {
   policy.users_per_request = settings.users_per_request;
   policy.window = settings.window;
   policy.slices = settings.slices;
-  policy.clock = [&now] { return Time(std::chrono::seconds(now)); };
+  policy.clock = Clock::simulated([&now] { return Time(std::chrono::seconds(now)); });
   if (settings.history) {
     History history;
     SeenFilter filter(Store(policy), history);

@@ -39,7 +39,8 @@ TEST_CASE("a chain of version 1 is read and written the same", "[golden][scalabl
 TEST_CASE("a window of version 1 is read and written the same", "[golden][rotating]") {
   const auto bytes = read_bytes(source_file("tests/golden/v1-window.container"));
   seenby::Time now{1'700'000'060s};
-  const auto window = seenby::RotatingFilter<std::uint64_t>::decode(bytes, [&] { return now; });
+  const auto window =
+      seenby::RotatingFilter<std::uint64_t>::decode(bytes, seenby::Clock::simulated([&] { return now; }));
   REQUIRE(window.has_value());
   CHECK(window->slice_length() == 10s);
   CHECK(window->live_slices() == 3);

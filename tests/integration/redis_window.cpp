@@ -23,7 +23,7 @@ struct ManualClock {
   std::shared_ptr<std::atomic<std::int64_t>> seconds =
       std::make_shared<std::atomic<std::int64_t>>(system_time().time_since_epoch().count() / 86'400 * 86'400);
   [[nodiscard]] Clock clock() const {
-    return [at = seconds] { return Time(std::chrono::seconds(at->load())); };
+    return Clock::simulated([at = seconds] { return Time(std::chrono::seconds(at->load())); });
   }
   void advance(std::chrono::seconds span) { *seconds += span.count(); }
   [[nodiscard]] Time now() const { return Time(std::chrono::seconds(seconds->load())); }

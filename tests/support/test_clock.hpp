@@ -5,9 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
-#include "seenby/stores/filter_store.hpp"
+#include "seenby/clock.hpp"
 
 namespace seenby::test {
 
@@ -22,7 +23,11 @@ class TestClock {
   void set(Time time) { now_->store(time.time_since_epoch().count()); }
   void advance(std::chrono::seconds by) { set(now() + by); }
   [[nodiscard]] Time now() const { return Time{std::chrono::seconds{now_->load()}}; }
-  [[nodiscard]] Clock clock() const {
+  /// A clock that jumps when the test says so, and is believed.
+  [[nodiscard]] Clock clock() const { return Clock::simulated(wall()); }
+  /// The wall clock of a server: a jump of more than a slice is an error until it has lasted. Its steady clock is the
+  /// machine's.
+  [[nodiscard]] std::function<Time()> wall() const {
     return [now = now_] { return Time{std::chrono::seconds{now->load()}}; };
   }
 

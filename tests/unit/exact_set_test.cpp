@@ -138,6 +138,26 @@ TEST_CASE("a recent set forgets to the second", "[exact][003-01]") {
   CHECK_FALSE(set.contains("a"));  // what has expired stays expired
 }
 
+TEST_CASE("a wall clock a year ahead expires nothing in a recent set, and what is inserted meanwhile ages as all else",
+          "[exact]") {
+  TestClock clock;
+  std::chrono::seconds steady{0};
+  RecentSet<std::uint64_t> set(
+      {.max_items = 100, .window = 30 * day, .clock = seenby::Clock(clock.wall(), [&] { return steady; })});
+  set.insert(1);
+  clock.advance(365 * day);
+  CHECK(set.contains(1));
+  set.insert(2);
+  CHECK(set.size() == 2);
+  CHECK(set.clock_jumps() == 1);
+  clock.advance(-365 * day);
+  CHECK(set.contains(1));
+  clock.advance(31 * day);
+  steady += 31 * day;
+  CHECK(set.size() == 0);
+  CHECK(set.clock_jumps() == 1);
+}
+
 TEST_CASE("a recent set agrees with an exact model under random clocks", "[exact][003-01][property]") {
   SEENBY_RANDOM(random);
   const std::size_t most = GENERATE(std::size_t{1}, std::size_t{7}, std::size_t{60});

@@ -214,6 +214,37 @@ TEST_CASE("a clock that jumps back loses nothing", "[rotating]") {
   CHECK(filter.may_contain(std::uint64_t{1'000}));
 }
 
+TEST_CASE("a wall clock a year ahead empties no window, and what is inserted meanwhile ages as all else",
+          "[rotating]") {
+  TestClock clock;
+  std::chrono::seconds steady{0};
+  const auto pass = [&](std::chrono::seconds time) {
+    clock.advance(time);
+    steady += time;
+  };
+  Filter filter({.window = 30 * day, .slices = 6, .clock = seenby::Clock(clock.wall(), [&] { return steady; })});
+  filter.insert(std::uint64_t{1});
+  pass(5 * day);
+  clock.advance(365 * day);
+  CHECK(filter.may_contain(std::uint64_t{1}));
+  filter.insert(std::uint64_t{2});
+  CHECK(filter.expire() == 0);
+  CHECK(filter.clock_jumps() == 1);
+  const auto saved = filter.encode();
+  clock.advance(-365 * day);
+  CHECK(filter.may_contain(std::uint64_t{1}));
+  CHECK(filter.may_contain(std::uint64_t{2}));
+  const auto copy = Filter::decode(saved, clock.clock());
+  REQUIRE(copy.has_value());
+  CHECK(copy->may_contain(std::uint64_t{1}));
+  pass(31 * day);
+  CHECK_FALSE(filter.may_contain(std::uint64_t{1}));
+  CHECK(filter.may_contain(std::uint64_t{2}));
+  pass(5 * day);
+  CHECK_FALSE(filter.may_contain(std::uint64_t{2}));
+  CHECK(filter.clock_jumps() == 1);
+}
+
 TEST_CASE("a dropped slice never comes back, even one that only a query saw leave", "[rotating]") {
   TestClock clock;
   Filter filter(thirty_days(clock));

@@ -35,7 +35,8 @@ constexpr auto day = std::chrono::seconds(86400);
 
 TEST_CASE("what leaves the window comes back, oldest first where the page is thin", "[003-03][000-12]") {
   Time now{1000 * day};
-  SeenFilter filter{Store{{.wrong_hide_rate = 1e-6, .window = 30 * day, .slices = 6, .clock = [&now] { return now; }}}};
+  SeenFilter filter{Store{
+      {.wrong_hide_rate = 1e-6, .window = 30 * day, .slices = 6, .clock = Clock::simulated([&now] { return now; })}}};
   for (std::uint64_t item = 0; item < 5; ++item) {
     REQUIRE(filter.record(alice, item));
     now += 5 * day;
@@ -51,7 +52,8 @@ TEST_CASE("what leaves the window comes back, oldest first where the page is thi
 
 TEST_CASE("a hide outlasts the window", "[003-07]") {
   Time now{1000 * day};
-  SeenFilter filter{Store{{.wrong_hide_rate = 0.01, .window = 30 * day, .slices = 6, .clock = [&now] { return now; }}}};
+  SeenFilter filter{Store{
+      {.wrong_hide_rate = 0.01, .window = 30 * day, .slices = 6, .clock = Clock::simulated([&now] { return now; })}}};
   REQUIRE(filter.record(alice, std::uint64_t{1}));
   filter.hide(alice, std::uint64_t{2});
   now += 365 * day;
@@ -125,10 +127,11 @@ TEST_CASE("against an exact model with a random clock: nothing within the window
     std::mt19937_64 random(seed + slices);
     Time now{20000 * day};
     Time latest{};  // of the times the store was asked at: it knows of no other
-    SeenFilter filter{
-        Store{{.wrong_hide_rate = 0.05, .users_per_request = 2, .window = 30 * day, .slices = slices, .clock = [&now] {
-                 return now;
-               }}}};
+    SeenFilter filter{Store{{.wrong_hide_rate = 0.05,
+                             .users_per_request = 2,
+                             .window = 30 * day,
+                             .slices = slices,
+                             .clock = Clock::simulated([&now] { return now; })}}};
     std::map<std::pair<std::uint64_t, std::uint64_t>, Time> seen;
     std::map<std::pair<std::uint64_t, std::uint64_t>, bool> hides;
     const CandidatePool pool{range(0, 200)};

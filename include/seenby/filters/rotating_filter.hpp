@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "seenby/clock.hpp"
-#include "seenby/detail/high_water.hpp"
+#include "seenby/detail/clock_guard.hpp"
 #include "seenby/filters/container.hpp"
 #include "seenby/filters/scalable_filter.hpp"
 #include "seenby/hash.hpp"
@@ -45,6 +45,8 @@ struct RotatingFilterOptions {
 ///   one that outgrows its plan goes on as a chain (ScalableFilter) within its share of the budget.
 /// - Time never runs backwards here. When the clock jumps back, inserts go on into the newest slice and nothing is
 ///   dropped until the clock has caught up: nothing is lost. What the clock has once moved past stays dropped.
+/// - A clock that jumps ahead by more than a slice is not followed until it has stayed there for a minute (Clock);
+///   until then time goes on by the steady clock.
 ///
 /// ClassicLayout takes the fewest bits, SplitBlockLayout the least time: with 2,000 items in six slices 18.5 bits an
 /// item and 9.1 ns a check against 22.3 and 2.7, in thirty slices 23.1 and 46 against 30.9 and 8.0 (in batches; 1%).
@@ -177,6 +179,8 @@ class RotatingFilter {
     const std::int64_t now = current_epoch();
     return static_cast<std::size_t>(std::ranges::count_if(slices_, [&](const Slice& s) { return live(s.epoch, now); }));
   }
+  /// How often the clock jumped ahead by more than a slice and was not followed at once.
+  [[nodiscard]] std::uint64_t clock_jumps() const noexcept { return time_.jumps(); }
   /// Items that the slices in memory hold, each counted once a slice.
   [[nodiscard]] std::uint64_t items() const noexcept {
     std::uint64_t sum = 0;
@@ -214,7 +218,7 @@ class RotatingFilter {
     writer.put(options_.target_fpr);
     writer.put(options_.expected_items);
     writer.put(volume_);
-    writer.put(latest_.value());
+    writer.put(epoch_of(time_.latest()));
     writer.put(static_cast<std::uint32_t>(slices_.size()));
     for (const Slice& slice : slices_) {
       writer.put(slice.epoch);
@@ -240,7 +244,7 @@ class RotatingFilter {
     if (!reader->ok() || fault(options) || !(volume >= 0 && volume < max_volume)) return damaged("options");
     RotatingFilter window(std::move(options), std::move(hash));
     window.volume_ = volume;
-    window.latest_ = detail::HighWater(latest);
+    window.time_ = detail::ClockGuard(window.start_of(latest));
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto epoch = reader->template take<std::int64_t>();
       const auto part = reader->take_bytes();
@@ -304,9 +308,15 @@ class RotatingFilter {
     const std::int64_t seconds = time.time_since_epoch().count();
     return seconds / slice_seconds_ - (seconds % slice_seconds_ < 0 ? 1 : 0);
   }
+  /// When an epoch starts; Time::min() for one before time.
+  [[nodiscard]] Time start_of(std::int64_t epoch) const noexcept {
+    const std::int64_t most = Time::max().time_since_epoch().count() / slice_seconds_;
+    if (epoch < -most) return Time::min();
+    return Time{std::chrono::seconds{std::min(epoch, most) * slice_seconds_}};
+  }
   /// The newest epoch there ever was: queries raise it too, lest a slice that one of them no longer saw come back.
   [[nodiscard]] std::int64_t current_epoch() const {
-    return latest_.raise(epoch_of(options_.clock ? options_.clock() : system_time()));
+    return epoch_of(time_.now(options_.clock, std::max(slice_length(), detail::ClockGuard::least_slack)));
   }
   /// Whether a slice still reaches into the window. The difference wraps rather than overflows, for absurd clocks.
   [[nodiscard]] bool live(std::int64_t epoch, std::int64_t now) const noexcept {
@@ -334,7 +344,7 @@ class RotatingFilter {
   /// The slice of an epoch that is live, made if there is none.
   [[nodiscard]] slice_type& slice_at(std::int64_t epoch) {
     if (!slices_.empty() && slices_.back().epoch == epoch) return slices_.back().filter;
-    drop_before(latest_.value());
+    drop_before(epoch_of(time_.latest()));
     auto at = std::ranges::lower_bound(slices_, epoch, {}, &Slice::epoch);
     if (at != slices_.end() && at->epoch == epoch) return at->filter;
     double volume = volume_;
@@ -359,7 +369,7 @@ class RotatingFilter {
   std::int64_t slice_seconds_;
   double slice_fpr_;
   double volume_;  // items a slice: the average of the closed ones, the plan before there were any
-  detail::HighWater latest_;
+  detail::ClockGuard time_;
   std::vector<Slice> slices_;  // oldest first, ascending epochs
 };
 

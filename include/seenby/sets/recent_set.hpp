@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "seenby/clock.hpp"
-#include "seenby/detail/high_water.hpp"
+#include "seenby/detail/clock_guard.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/sets/index_table.hpp"
 
@@ -28,7 +28,8 @@ struct RecentSetOptions {
 
 /// What was seen last, exactly: an item seen again moves to the front, what exceeds max_items or the window leaves from
 /// the back. 36 to 48 bytes an integer. Time never runs backwards: when the clock jumps back, nothing is lost, and what
-/// has expired stays expired. Item owns its bytes: std::string, not std::string_view.
+/// has expired stays expired; a clock that jumps ahead by more than an eighth of the window is not followed until it
+/// has stayed there for a minute (Clock). Item owns its bytes: std::string, not std::string_view.
 ///
 /// Thread safety: as a standard container: any number of readers, or one writer. The clock is called by readers too.
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
@@ -116,6 +117,8 @@ class RecentSet {
     }
     return count;
   }
+  /// How often the clock jumped ahead and was not followed at once.
+  [[nodiscard]] std::uint64_t clock_jumps() const noexcept { return time_.jumps(); }
   [[nodiscard]] const RecentSetOptions& options() const noexcept { return options_; }
   /// What the set allocates, without what the items themselves do.
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
@@ -133,8 +136,9 @@ class RecentSet {
   };
 
   [[nodiscard]] Time now() const {
-    const Time clock = options_.clock ? options_.clock() : system_time();
-    return Time{std::chrono::seconds{latest_.raise(clock.time_since_epoch().count())}};
+    // An eighth of the window, as a slice is to a window of slices; an hour where only the order counts.
+    const auto slack = options_.window.count() > 0 ? options_.window / 8 : std::chrono::hours{1};
+    return time_.now(options_.clock, std::max(slack, detail::ClockGuard::least_slack));
   }
   [[nodiscard]] bool expired(Time seen_at, Time present) const noexcept {
     return options_.window.count() > 0 && present - seen_at > options_.window;
@@ -223,7 +227,7 @@ class RecentSet {
   detail::IndexTable index_;
   std::uint32_t newest_ = none;
   std::uint32_t oldest_ = none;
-  detail::HighWater latest_;
+  detail::ClockGuard time_;
 };
 
 }  // namespace seenby
