@@ -17,7 +17,7 @@ packages=(
   libxxhash-dev 'catch2>=3'
   libcli11-dev nlohmann-json3-dev
   libhiredis-dev redis-server valkey-server openssl
-  libssl-dev
+  libssl-dev liblmdb-dev
 )
 for preset in "$@"; do
   case $preset in
