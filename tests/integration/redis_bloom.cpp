@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "redis/protocol/bloom_state.hpp"
 #include "seenby/histories/history.hpp"
 #include "seenby/redis/bloom_store.hpp"
 #include "seenby/select/candidate_pool.hpp"

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/redis/cluster.hpp"
-#include "seenby/redis/script.hpp"
+#include "redis/transport/cluster.hpp"
+#include "redis/transport/script.hpp"
 
 using namespace seenby;
 using namespace seenby::redis;

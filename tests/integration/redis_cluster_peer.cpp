@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/redis/cluster.hpp"
+#include "redis/transport/cluster.hpp"
 #include "support/resp_peer.hpp"
 
 using namespace seenby;

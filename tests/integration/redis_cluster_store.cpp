@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/redis/article_layout.hpp"
-#include "seenby/redis/cluster.hpp"
+#include "redis/transport/cluster.hpp"
 #include "seenby/redis/store.hpp"
+#include "seenby/redis_article/article_store.hpp"
 #include "support/race.hpp"
 #include "support/redis_cluster.hpp"
 #include "support/redis_store_fixture.hpp"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "redis/transport/pool.hpp"
 #include "seenby/redis/store.hpp"
 #include "support/redis_server.hpp"
 #include "support/redis_store_fixture.hpp"

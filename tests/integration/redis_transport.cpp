@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/redis/pool.hpp"
-#include "seenby/redis/script.hpp"
+#include "redis/transport/pool.hpp"
+#include "redis/transport/script.hpp"
 #include "support/redis_server.hpp"
 #include "support/resp_peer.hpp"
 
@@ -121,7 +121,7 @@ TEST_CASE("A connection whose server says more than it was asked for, or nonsens
     const auto outcome = executor.execute({&any, 1}, Deadline::after(5s));
     REQUIRE_FALSE(outcome.has_value());
     CHECK(outcome.error().code == ErrorCode::corrupt);
-    CHECK(executor.counters().connections_dropped == 1);
+    CHECK(executor.connections().connections_dropped == 1);
   }
 }
 
@@ -178,8 +178,8 @@ TEST_CASE("A connection is dropped after a time-out, so that no late reply answe
   CHECK(took < 1'500ms);
   const Command get_b = command_of({"GET", "b"});
   CHECK(*executor.execute({&get_b, 1}, Deadline::after(10s)).value()[0].string() == "right");
-  CHECK(executor.counters().connections_dropped == 1);
-  CHECK(executor.counters().connects == 2);
+  CHECK(executor.connections().connections_dropped == 1);
+  CHECK(executor.connections().connects == 2);
 }
 
 TEST_CASE("Connections killed in the pool are replaced without an error", "[redis]") {
@@ -189,7 +189,7 @@ TEST_CASE("Connections killed in the pool are replaced without an error", "[redi
   REQUIRE(executor.execute({&ping, 1}, Deadline::after(1s)));
   server.call({"CLIENT", "KILL", "TYPE", "normal"});
   for (int i = 0; i < 3; ++i) CHECK(executor.execute({&ping, 1}, Deadline::after(1s)));
-  CHECK(executor.counters().connects == 2);
+  CHECK(executor.connections().connects == 2);
 }
 
 TEST_CASE("A dead server costs microseconds once the breaker is open, and is found again when it is back", "[redis]") {
@@ -200,7 +200,7 @@ TEST_CASE("A dead server costs microseconds once the breaker is open, and is fou
   server.kill_at_once();
   for (int i = 0; i < 4; ++i)
     CHECK(executor.execute({&ping, 1}, Deadline::after(1s)).error().code == ErrorCode::unreachable);
-  CHECK(executor.counters().breaker_openings >= 1);
+  CHECK(executor.connections().breaker_openings >= 1);
   // The best of many small rounds: a busy machine may take any of them away from us.
   auto best = std::chrono::steady_clock::duration::max();
   for (int round = 0; round < 30; ++round) {
@@ -213,7 +213,7 @@ TEST_CASE("A dead server costs microseconds once the breaker is open, and is fou
     best = std::min(best, (std::chrono::steady_clock::now() - before) / asked);
   }
   CHECK(best < 20us);
-  CHECK(executor.counters().refused_by_breaker >= 100);
+  CHECK(executor.connections().refused_by_breaker >= 100);
   server.start();
   const auto patience = Deadline::after(10s);
   bool back = false;
@@ -278,7 +278,7 @@ TEST_CASE("Threads share a small pool and every one gets its own answers", "[red
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(wrong == 0);
-  CHECK(executor.counters().connects <= 3);
+  CHECK(executor.connections().connects <= 3);
 }
 
 TEST_CASE("TLS without hiredis_ssl is refused with a typed error", "[redis]") {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "seenby/hash.hpp"
-#include "seenby/redis/article_layout.hpp"
 #include "seenby/redis/executor.hpp"
+#include "seenby/redis_article/article_store.hpp"
 
 namespace seenby::test {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/redis/cluster.hpp"
+#include "redis/transport/cluster.hpp"
 #include "support/redis_server.hpp"
 
 namespace seenby::test {

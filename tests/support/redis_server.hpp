@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "seenby/redis/connection.hpp"
+#include "redis/transport/connection.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace seenby::test {

@@ -3,6 +3,7 @@
 // RedisBloomStore: users' filters in the RedisBloom module, shared with whoever else speaks BF.MADD and BF.MEXISTS.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,15 +14,91 @@
 #include "seenby/detail/wire_text.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/histories/replay.hpp"
-#include "seenby/redis/bloom_options.hpp"
-#include "seenby/redis/bloom_protocol.hpp"
 #include "seenby/redis/executor.hpp"
-#include "seenby/redis/pool.hpp"
+#include "seenby/redis/options.hpp"
 #include "seenby/result.hpp"
 #include "seenby/sizing.hpp"
 #include "seenby/stores/filter_store.hpp"
 
 namespace seenby::redis {
+
+/// What BF.INFO says.
+struct BloomInfo {
+  std::uint64_t capacity = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t filters = 0;
+  std::uint64_t items = 0;
+  std::uint64_t expansion = 0;  ///< 0: NONSCALING
+};
+
+/// Whether the server has the module.
+enum class ModuleState : std::uint8_t {
+  unknown,  ///< it could not be asked yet
+  present,
+  absent,
+};
+
+/// What a RedisBloomStore counts beside StoreCounters.
+struct BloomCounters {
+  ModuleState module = ModuleState::unknown;
+  std::uint64_t unavailable = 0;   ///< calls refused because the module is not there
+  std::uint64_t full_filters = 0;  ///< records that a full NONSCALING filter cut short
+  std::uint64_t rebuilds = 0;      ///< missing filters made anew from the history
+};
+
+/// One user's items as RedisBloom keeps them: text for numbers, the bytes for everything else.
+using WireItems = std::vector<std::string>;
+/// Reads one user's whole history; empty when there is none to read.
+using ReadItems = std::function<Result<WireItems>()>;
+
+/// The RedisBloom commands behind RedisBloomStore.
+///
+/// **Look-up**: TYPE, BF.MEXISTS, TYPE for each user, all in one pipeline. BF.MEXISTS alone answers 0 for a key that is
+/// missing and for one that holds something else; TYPE before and after it tells both.
+///
+/// **Adding** is one script, so that no crash or expiry falls between its parts: on a missing key it changes nothing
+/// and says so (BF.MADD would make a filter of the module's default size); told to create, it runs BF.RESERVE, BF.MADD
+/// and PEXPIRE.
+///
+/// Thread-safe.
+class BloomProtocol {
+ public:
+  struct Job {
+    std::span<const std::string> keys;
+    std::span<const std::string> items;
+    std::span<std::uint8_t> seen_by;
+    std::span<UserStatus> status;
+  };
+  struct Write {
+    std::string key;
+    WireItems items;
+    ReadItems history{};
+    std::uint64_t known_items = 0;  ///< what a rebuilt filter must have room for
+  };
+
+  /// Asks for the module at once. Throws std::invalid_argument for options that cannot be kept.
+  BloomProtocol(std::shared_ptr<Executor> executor, RedisBloomOptions options);
+  BloomProtocol(const BloomProtocol&) = delete;
+  BloomProtocol& operator=(const BloomProtocol&) = delete;
+  ~BloomProtocol();
+
+  void check(std::span<const Job> jobs);
+  /// One pipelined round trip for all users; a second one for those whose filter is missing.
+  [[nodiscard]] std::vector<Result<RecordOutcome>> record(std::span<const Write> writes);
+  Result<void> create(const std::string& key);
+  Result<bool> forget(const std::string& key);
+  Result<BloomInfo> info(const std::string& key);
+
+  /// Asks the server again whether it has the module.
+  ModuleState probe();
+  [[nodiscard]] const RedisBloomOptions& options() const noexcept;
+  [[nodiscard]] StoreCounters counters() const noexcept;
+  [[nodiscard]] BloomCounters bloom_counters() const noexcept;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
 
 /// One user's part of a `record_many`.
 template <class User, class Item>

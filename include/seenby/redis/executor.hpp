@@ -132,8 +132,18 @@ class Reply {
   std::variant<Nil, std::int64_t, std::string, Array, Error> value_;
 };
 
+/// What a client counts of its connections, over all servers. Each figure is exact, the set of them is not atomic.
+struct PoolCounters {
+  std::uint64_t connects = 0;
+  std::uint64_t connect_failures = 0;
+  std::uint64_t connections_dropped = 0;  ///< after a time-out, a lost connection or a protocol error
+  std::uint64_t resent_batches = 0;       ///< a pooled connection turned out to be dead; the batch went out again
+  std::uint64_t refused_by_breaker = 0;
+  std::uint64_t breaker_openings = 0;
+};
+
 /// Sends commands to Redis and brings the answers. Derive from it to run seenby over another client (redis-plus-plus,
-/// Boost.Redis); `PooledExecutor` is ours, on hiredis.
+/// Boost.Redis); `make_executor` gives ours, on hiredis.
 ///
 /// - Replies stand in the order of the commands, one each. A batch is one pipelined round trip (one a node in a
 ///   cluster, the nodes in parallel); commands on one key are carried out in the batch's order. A batch is no
@@ -156,6 +166,10 @@ class Executor {
   [[nodiscard]] virtual std::string name() const = 0;
   /// Whether the server is on this machine (a Unix socket or loopback), where bytes are cheap and round trips are not.
   [[nodiscard]] virtual bool is_local() const { return false; }
+  /// How long a call waits when whoever calls sets no time of their own: a URL's `timeout_ms`.
+  [[nodiscard]] virtual std::chrono::milliseconds default_timeout() const { return std::chrono::milliseconds{1000}; }
+  /// All zero where a client counts nothing.
+  [[nodiscard]] virtual PoolCounters connections() const { return {}; }
 };
 
 /// Tells the kinds of server error apart by their first word: WRONGTYPE is `wrong_type`; LOADING, CLUSTERDOWN, TRYAGAIN
@@ -164,5 +178,9 @@ class Executor {
 
 /// A single command, its own batch. The error inside the reply becomes the result's error.
 [[nodiscard]] Result<Reply> execute_one(Executor& executor, const Command& command, Deadline deadline);
+
+/// The executor a URL asks for (`parse_url`): a pool of connections to one server, or a cluster for `redis-cluster://`.
+/// Connects on first use. Error: `invalid_argument`.
+[[nodiscard]] Result<std::shared_ptr<Executor>> make_executor(std::string_view url);
 
 }  // namespace seenby::redis

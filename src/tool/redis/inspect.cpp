@@ -21,8 +21,8 @@
 
 #include "commands.hpp"
 #include "input_error.hpp"
+#include "redis/protocol/store_value.hpp"
 #include "redis/remote_store.hpp"
-#include "redis/store_value.hpp"
 #include "report.hpp"
 #include "seenby/filters/bloom_filter_view.hpp"
 #include "seenby/filters/layout/classic.hpp"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "input_error.hpp"
-#include "seenby/redis/pool.hpp"
 #include "units.hpp"
 
 namespace seenby::tool {

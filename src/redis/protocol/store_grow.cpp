@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Creating filters from a history, growing them, rebuilding them.
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "redis/protocol/store_scripts.hpp"
+#include "redis/protocol/store_writer.hpp"
+#include "seenby/filters/layout/split_block.hpp"
+
+namespace seenby::redis {
+
+Result<void> StoreWriter::rebuild() {
+  if (!history_) {
+    return Error{ErrorCode::invalid_argument, "seenby::redis: expected a history to rebuild from, got none"};
+  }
+  if (state_.slices.windowed()) return rebuild_window();
+  const Target target{.key = key_, .list = {}, .slice = 0};
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    auto head = read_head(target.key);
+    if (!head) return std::move(head).error();
+    auto done = *head ? replace_from_history(target, **head, {}) : create_from_history(target, {});
+    if (!done) return std::move(done).error();
+    if (*done) return {};
+  }
+  return conflict();
+}
+
+StoreWriter::Attempt StoreWriter::create_from_history(const Target& target, std::span<const Digest> digests) {
+  std::string marked = make_frame(SplitBlockLayout::shape_of(split_block_bits), state_.fpr, state_.hash);
+  mark_building(marked);
+  auto put = put_if_absent(target.key, marked, state_.options.rebuild_timeout.count());
+  if (!put) return std::move(put).error();
+  if (!*put) return std::optional<RecordOutcome>{};
+  const auto frame = decode_frame(marked, 0, marked.size(), state_.hash);
+  return replace_from_history(target, Head{*frame, identity_of(marked)}, digests);
+}
+
+StoreWriter::Attempt StoreWriter::grow(const Target& target, const Head& head, std::span<const Digest> digests) {
+  if (history_) {
+    // The sequence that must still stand is the one from before the history is read, not the one remembered.
+    auto now = read_head(target.key);
+    if (!now) return std::move(now).error();
+    if (!*now || (*now)->identity != head.identity) return std::optional<RecordOutcome>{};
+    return replace_from_history(target, **now, digests);
+  }
+  const FilterHeader& full = head.frame.header;
+  // Halved for each filter of the chain so that all together stay within the budget; past the twelfth the rest of
+  // the budget is a rounding error that bits should not be spent on.
+  const double fpr = std::max(full.target_fpr / 2, state_.fpr / 4096);
+  const auto capacity = std::max<std::uint64_t>(scaled(full.items), digests.size());
+  const auto shape = shape_for(capacity, fpr);
+  if (!shape) return cannot_grow();
+  std::string value = make_frame(*shape, fpr, state_.hash);
+  const std::size_t added = insert_fresh(value, digests);
+  auto kept = replace(target, head, "-1", value, "0");
+  if (!kept) return std::move(kept).error();
+  if (!*kept) return std::optional<RecordOutcome>{};
+  state_.growths.fetch_add(1, std::memory_order_relaxed);
+  return std::optional(RecordOutcome{.newly_added = added, .grew = true});
+}
+
+StoreWriter::Attempt StoreWriter::replace_from_history(const Target& target, const Head& head,
+                                                       std::span<const Digest> digests) {
+  auto known = history_of(target);
+  if (!known) return std::move(known).error();
+  const bool fresh = head.frame.building;
+  const std::uint64_t items = known->size() + digests.size();
+  // A new filter gets room to grow into; one that is rebuilt with room left keeps to what it needs.
+  const std::uint64_t capacity = std::max<std::uint64_t>(
+      {state_.policy.initial_items, fresh ? items : scaled(std::max<std::uint64_t>(known->size(), 1)), items});
+  const auto shape = shape_for(capacity, state_.fpr);
+  if (!shape) return cannot_grow();
+  std::string value = make_frame(*shape, state_.fpr, state_.hash);
+  insert_fresh(value, *known);
+  const auto frame = decode_frame(value, 0, value.size(), state_.hash);
+  const std::size_t added = insert_into_first(value, frame->header, digests);
+  auto kept = replace(target, head, std::to_string(head.frame.header.sequence), value, vouched(known->size()));
+  if (!kept) return std::move(kept).error();
+  if (!*kept) return std::optional<RecordOutcome>{};
+  (fresh ? state_.rebuilds : state_.growths).fetch_add(1, std::memory_order_relaxed);
+  if (!fresh) state_.rebuilds.fetch_add(1, std::memory_order_relaxed);
+  if (**kept == Kept::history_knows_less) state_.over_budget.fetch_add(1, std::memory_order_relaxed);
+  if (**kept == Kept::raced) compact(target, value);
+  return std::optional(RecordOutcome{.newly_added = added, .grew = !fresh});
+}
+
+void StoreWriter::compact(const Target& target, const std::string& value) {
+  auto known = history_of(target);
+  if (!known) return;
+  const auto frame = decode_frame(value, 0, value.size(), state_.hash);
+  if (known->size() > state_.capacity_of(frame->header)) return;
+  std::string merged = make_frame(frame->header.shape, frame->header.target_fpr, state_.hash);
+  insert_fresh(merged, *known);
+  const std::string identity = identity_of(value);
+  const std::string items = std::to_string(known->size());
+  const std::string scratch = target.key + ":merge";
+  const auto text = std::string_view(merged);
+  const std::array<std::string_view, 2> keys{target.key, scratch};
+  const std::string limit = vouched(known->size());
+  const std::array<std::string_view, 5> arguments{identity, text.substr(0, header_bytes), text.substr(header_bytes),
+                                                  items, limit};
+  auto reply = execute_script(*state_.executor, scripts::merge(), keys, arguments, step_deadline());
+  if (reply && reply->integer() != nullptr) remember_fresh(target.key, merged);
+}
+
+std::string StoreWriter::vouched(std::size_t known) { return std::to_string(known + known / 16 + 8); }
+
+Result<std::optional<StoreWriter::Kept>> StoreWriter::replace(const Target& target, const Head& head,
+                                                              const std::string& sequence, const std::string& value,
+                                                              const std::string& limit) {
+  const std::string ttl = head.frame.building ? std::to_string(creation_ttl()) : refresh_ttl_text();
+  const std::array<std::string_view, 5> arguments{head.identity, sequence, value,
+                                                  ttl == "0" ? std::string_view{} : std::string_view(ttl), limit};
+  auto reply = run(scripts::replace(), target.key, arguments);
+  if (!reply) return std::move(reply).error();
+  if (reply->is_nil()) {
+    state_.shapes.forget(target.key);
+    return std::optional<Kept>{};
+  }
+  if (reply->string() != nullptr) {
+    if (auto learnt = learn(target.key, *reply->string()); !learnt) return std::move(learnt).error();
+    return std::optional<Kept>{};
+  }
+  if (reply->integer() == nullptr) return unexpected(*reply, target.key);
+  remember_fresh(target.key, value);
+  return std::optional(static_cast<Kept>(*reply->integer()));
+}
+
+StoreWriter::Attempt StoreWriter::cannot_grow() {
+  growable_ = false;
+  state_.over_budget.fetch_add(1, std::memory_order_relaxed);
+  return std::optional<RecordOutcome>{};
+}
+
+}  // namespace seenby::redis

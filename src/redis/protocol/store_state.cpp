@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// What StoreProtocol keeps between calls.
+
+#include "redis/protocol/store_state.hpp"
+
+#include <stdexcept>
+
+#include "seenby/sizing.hpp"
+
+namespace seenby::redis {
+namespace {
+
+constexpr std::size_t local_whole_read_bytes = std::size_t{256} << 10;
+constexpr std::size_t remote_whole_read_bytes = std::size_t{16} << 10;
+
+/// Braces would end or move the hash tag; '%' is what escapes them.
+std::string escaped(std::string_view user) {
+  if (user.find_first_of("{}%") == std::string_view::npos) return std::string(user);
+  std::string out;
+  for (const char c : user) {
+    if (c == '{') {
+      out.append("%7B");
+    } else if (c == '}') {
+      out.append("%7D");
+    } else if (c == '%') {
+      out.append("%25");
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+StoreState::StoreState(std::shared_ptr<Executor> client, const StorePolicy& store_policy,
+                       RedisStoreOptions store_options, HashIdentity store_hash)
+    : executor(std::move(client)),
+      policy(store_policy),
+      options(std::move(store_options)),
+      hash(store_hash),
+      slices(policy),
+      fpr(slices.per_filter_fpr(policy)),
+      shapes(options.remembered_users) {
+  if (!executor) throw std::invalid_argument("seenby::redis: expected an executor, got none");
+  if (options.prefix.find('{') != std::string::npos) {
+    std::string message = "seenby::redis: expected a key prefix without '{' (the user is the hash tag), got \"";
+    throw std::invalid_argument(message.append(options.prefix).append("\""));
+  }
+  if (options.timeout.count() <= 0 || options.rebuild_timeout.count() <= 0) {
+    throw std::invalid_argument("seenby::redis: expected time-outs above zero");
+  }
+  if (options.time_to_live != TimeToLive::none && options.ttl.count() <= 0) {
+    throw std::invalid_argument("seenby::redis: expected a ttl of at least a second");
+  }
+  whole_read_bytes =
+      options.whole_read_bytes.value_or(executor->is_local() ? local_whole_read_bytes : remote_whole_read_bytes);
+  // A header must always fit.
+  whole_read_bytes = std::max<std::size_t>(whole_read_bytes, 64);
+}
+
+std::string StoreState::key_of(std::string_view user) const {
+  std::string key;
+  append_key(key, user);
+  return key;
+}
+
+void StoreState::append_key(std::string& out, std::string_view user) const {
+  const bool plain = user.find_first_of("{}%") == std::string_view::npos;
+  out.append(options.prefix).append("{").append(plain ? user : std::string_view(escaped(user))).append("}");
+}
+
+std::string StoreState::slice_key(std::string_view key, std::int64_t slice) const {
+  std::string out(key);
+  return out.append(":").append(std::to_string(slice));
+}
+
+std::uint64_t StoreState::capacity_of(const FilterHeader& header) const {
+  const std::pair<std::uint64_t, double> question{header.shape.bits, header.target_fpr};
+  {
+    const std::lock_guard lock(capacities_mutex);
+    if (const auto known = capacities.find(question); known != capacities.end()) return known->second;
+  }
+  const std::uint64_t capacity = sizing::capacity_of(header.shape, header.target_fpr);
+  const std::lock_guard lock(capacities_mutex);
+  constexpr std::size_t enough = 4096;
+  if (capacities.size() >= enough) capacities.clear();
+  capacities.emplace(question, capacity);
+  return capacity;
+}
+
+void StoreState::remember(std::string_view key, std::string_view value, std::vector<Frame> frames, bool complete,
+                          std::uint64_t value_bytes) const {
+  auto shape = std::make_shared<Shape>();
+  shape->identity = identity_of(value);
+  shape->frames = std::move(frames);
+  shape->complete = complete;
+  shape->value_bytes = value_bytes;
+  shapes.put(key, std::move(shape));
+}
+
+}  // namespace seenby::redis

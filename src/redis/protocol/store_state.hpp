@@ -1,0 +1,52 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What StoreProtocol keeps between calls, shared by its reading and its writing half.
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "redis/protocol/shape_cache.hpp"
+#include "redis/protocol/store_value.hpp"
+#include "seenby/redis/store.hpp"
+#include "seenby/stores/slice_clock.hpp"
+
+namespace seenby::redis {
+
+struct StoreState {
+  StoreState(std::shared_ptr<Executor> executor, const StorePolicy& policy, RedisStoreOptions options,
+             HashIdentity hash);
+
+  std::shared_ptr<Executor> executor;
+  StorePolicy policy;
+  RedisStoreOptions options;
+  HashIdentity hash;
+  detail::SliceClock slices;
+  double fpr;  ///< of one filter
+  std::size_t whole_read_bytes;
+  mutable ShapeCache shapes;
+  mutable std::atomic<bool> any_large{false};  ///< some value was over 16 KiB: look-ups ask `shapes`
+
+  std::atomic<std::uint64_t> records{0};
+  std::atomic<std::uint64_t> write_failures{0};
+  std::atomic<std::uint64_t> growths{0};
+  std::atomic<std::uint64_t> rebuilds{0};
+  std::atomic<std::uint64_t> over_budget{0};
+  mutable std::mutex capacities_mutex;
+  mutable std::map<std::pair<std::uint64_t, double>, std::uint64_t> capacities;
+
+  [[nodiscard]] Time now() const { return policy.clock ? policy.clock() : system_time(); }
+  [[nodiscard]] std::string key_of(std::string_view user) const;
+  void append_key(std::string& out, std::string_view user) const;
+  [[nodiscard]] std::string slice_key(std::string_view key, std::int64_t slice) const;
+  /// How many items a filter holds at its rate; remembered, since it takes a search.
+  [[nodiscard]] std::uint64_t capacity_of(const FilterHeader& header) const;
+  void remember(std::string_view key, std::string_view value, std::vector<Frame> frames, bool complete,
+                std::uint64_t value_bytes) const;
+};
+
+}  // namespace seenby::redis

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT
+// The writing half of StoreProtocol: adding items, and what all writes use.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "redis/protocol/store_scripts.hpp"
+#include "redis/protocol/store_writer.hpp"
+#include "seenby/detail/bits.hpp"
+#include "seenby/filters/layout/split_block.hpp"
+
+namespace seenby::redis {
+namespace {
+
+/// Past this many items one script would hold the server for more than about half a millisecond.
+constexpr std::size_t items_in_one_script = 256;
+/// Values past Redis's own comfort: SET and the copies of a script are milliseconds each.
+constexpr std::uint64_t largest_value_bytes = std::uint64_t{128} << 20;
+/// A listed slice outlives its last look-up by this much, so that clocks may differ.
+constexpr std::int64_t clock_slack_seconds = 60;
+constexpr int bulk_attempts = 4;
+
+/// The items as the add script takes them.
+std::string packed(const FilterHeader& header, std::span<const Digest> digests) {
+  constexpr std::size_t entry_bytes = 4 + detail::block_bytes;
+  std::string out(digests.size() * entry_bytes, '\0');
+  std::byte* at = std::as_writable_bytes(std::span(out)).data();
+  for (const Digest digest : digests) {
+    const auto block = detail::block_index(digest, header.shape.bits / split_block_bits);
+    detail::store_le(at, static_cast<std::uint32_t>(block));
+    for (std::size_t word = 0; word < detail::block_words; ++word) {
+      detail::store_le(at + 4 + 4 * word, detail::block_mask_word(digest, word));
+    }
+    at += entry_bytes;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<RecordOutcome> StoreWriter::record(std::span<const Digest> digests) {
+  if (!state_.slices.windowed()) return add({.key = key_, .list = {}, .slice = 0}, digests);
+  const std::int64_t slice = state_.slices.newest(state_.now());
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    lost_slice_ = false;
+    auto outcome = add(slice_target(slice), digests);
+    if (outcome || !lost_slice_) return outcome;
+    if (auto rebuilt = rebuild_window(); !rebuilt) return std::move(rebuilt).error();
+  }
+  return conflict();
+}
+
+Result<void> StoreWriter::create() {
+  const std::string value = state_.slices.windowed() ? SliceList::make(state_.slices.slice_seconds(), false)
+                                                     : first_frame(state_.policy.initial_items);
+  const std::int64_t ttl = state_.slices.windowed() ? list_ttl() : creation_ttl();
+  auto put = put_if_absent(key_, value, ttl);
+  if (!put) return std::move(put).error();
+  return {};
+}
+
+Result<bool> StoreWriter::forget() {
+  Command command;
+  command.add("UNLINK").add_key(key_);
+  state_.shapes.forget(key_);
+  if (state_.slices.windowed()) {
+    // One slice more on either side, for clocks that differ.
+    const std::int64_t newest = state_.slices.newest(state_.now());
+    for (std::int64_t slice = newest + 1; slice >= newest - state_.slices.tested(); --slice) {
+      const std::string key = state_.slice_key(key_, slice);
+      state_.shapes.forget(key);
+      command.add(key);
+    }
+  }
+  auto reply = execute_one(*state_.executor, command, step_deadline());
+  if (!reply) return named(std::move(reply).error(), key_);
+  return reply->integer() != nullptr && *reply->integer() > 0;
+}
+
+Result<RecordOutcome> StoreWriter::add(const Target& target, std::span<const Digest> digests) {
+  RecordOutcome total;
+  for (std::size_t at = 0; at < digests.size() || at == 0;) {
+    std::size_t count = digests.size() - at;
+    auto done = add_some(target, digests.subspan(at), count);
+    if (!done) return std::move(done).error();
+    total.newly_added += done->newly_added;
+    total.grew = total.grew || done->grew;
+    at += std::max<std::size_t>(count, 1);
+  }
+  return total;
+}
+
+Result<RecordOutcome> StoreWriter::add_some(const Target& target, std::span<const Digest> digests, std::size_t& count) {
+  int bulk = 0;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    if (deadline_.passed()) break;
+    const auto head = known_head(target.key);
+    Attempt outcome = std::optional<RecordOutcome>{};
+    count = digests.size();
+    if (head && !head->frame.building && must_grow(*head, digests.size())) {
+      outcome = grow(target, *head, digests);
+    } else if (head && bulk < bulk_attempts && is_bulk(*head, digests.size())) {
+      ++bulk;
+      outcome = add_by_swap(target, *head, digests);
+    } else {
+      // Without a known header the script is a question: nothing is added yet.
+      if (head) count = std::min(digests.size(), items_in_one_script);
+      outcome = add_by_script(target, head, digests.first(count));
+    }
+    if (!outcome) return std::move(outcome).error();
+    if (*outcome) return **outcome;
+  }
+  return conflict();
+}
+
+bool StoreWriter::must_grow(const Head& head, std::size_t more) const {
+  return growable_ && head.frame.header.items + std::uint64_t{more} > state_.capacity_of(head.frame.header);
+}
+
+StoreWriter::Attempt StoreWriter::add_by_script(const Target& target, const std::optional<Head>& head,
+                                                std::span<const Digest> digests) {
+  const std::string items = head ? packed(head->frame.header, digests) : std::string{};
+  const std::string ttl = refresh_ttl_text();
+  const std::array<std::string_view, 3> arguments{head ? std::string_view(head->identity) : std::string_view{}, items,
+                                                  ttl};
+  auto reply = run_add(target, arguments);
+  if (!reply) return std::move(reply).error();
+  if (reply->is_nil()) return add_to_missing(target, digests);
+  if (reply->string() != nullptr) return learn(target.key, *reply->string());
+  const auto* numbers = reply->array();
+  if (numbers == nullptr || numbers->size() != 3) return unexpected(*reply, target.key);
+  const auto added = static_cast<std::size_t>(*(*numbers)[0].integer());
+  update_items(target.key, *head, static_cast<std::uint32_t>(*(*numbers)[1].integer()));
+  return std::optional(RecordOutcome{.newly_added = added, .grew = false});
+}
+
+Result<Reply> StoreWriter::run_add(const Target& target, std::span<const std::string_view> arguments) {
+  const std::array<std::string_view, 2> keys{target.key, target.list};
+  const auto used = std::span(keys).first(target.list.empty() ? 1 : 2);
+  std::vector<Command> batch{scripts::add().call(used, arguments)};
+  std::vector<const Script*> called{&scripts::add()};
+  if (!target.list.empty() && watch_slices_) {
+    batch.emplace_back().add("GET").add_key(target.list);
+    Command& exists = batch.emplace_back().add("EXISTS").add_key(target.key);
+    for (std::int64_t slice = target.slice - 1; slice > target.slice - state_.slices.tested(); --slice) {
+      exists.add(state_.slice_key(key_, slice));
+    }
+    called.resize(3, nullptr);
+  }
+  auto replies = execute_scripts(*state_.executor, batch, called, step_deadline());
+  if (!replies) return named(std::move(replies).error(), target.key);
+  for (const Reply& reply : *replies) {
+    const Error* error = reply.error();
+    if (error == nullptr) continue;
+    // The script's own word for a value shorter than its header says.
+    const bool truncated = error->message.starts_with("TRUNCATED");
+    return named(truncated ? Error{ErrorCode::truncated, error->message} : *error, target.key);
+  }
+  if (batch.size() > 1 && slices_lost(target, (*replies)[1], (*replies)[2])) {
+    lost_slice_ = true;
+    return Error{ErrorCode::conflict, "seenby::redis: a slice of the window was evicted"};
+  }
+  return std::move(replies->front());
+}
+
+bool StoreWriter::slices_lost(const Target& target, const Reply& list, const Reply& existing) const {
+  if (list.string() == nullptr || existing.integer() == nullptr) return false;
+  const auto decoded = SliceList::decode(*list.string());
+  if (!decoded || decoded->building()) return false;
+  const auto slices = decoded->slices();
+  const auto listed = std::count_if(slices.begin(), slices.end(), [&](std::int64_t slice) {
+    return slice <= target.slice && slice > target.slice - state_.slices.tested();
+  });
+  return listed > *existing.integer();
+}
+
+StoreWriter::Attempt StoreWriter::add_by_swap(const Target& target, const Head& head, std::span<const Digest> digests) {
+  Command get;
+  get.add("GET").add_key(target.key);
+  auto reply = execute_one(*state_.executor, get, step_deadline());
+  if (!reply) return named(std::move(reply).error(), target.key);
+  std::string* value = reply->string();
+  if (value == nullptr) return add_to_missing(target, digests);
+  auto frame = decode_frame(*value, 0, value->size(), state_.hash);
+  if (!frame) return named(std::move(frame).error(), target.key);
+  const std::string identity = identity_of(*value);
+  if (identity != head.identity) return learn(target.key, std::string_view(*value).substr(0, header_bytes));
+  const FilterHeader before = frame->header;
+  const std::size_t added = insert_into_first(*value, before, digests);
+  const std::string sequence = std::to_string(before.sequence);
+  const std::string ttl = frame->building ? std::string{} : refresh_ttl_text();
+  const std::array<std::string_view, 4> arguments{identity, sequence, *value, ttl};
+  auto swapped = run(scripts::swap(), target.key, arguments);
+  if (!swapped) return std::move(swapped).error();
+  if (swapped->is_nil()) return add_to_missing(target, digests);
+  if (swapped->string() != nullptr) return learn(target.key, *swapped->string());
+  if (swapped->integer() == nullptr) return unexpected(*swapped, target.key);
+  if (*swapped->integer() == 0) return std::optional<RecordOutcome>{};
+  update_items(target.key, head, static_cast<std::uint32_t>(before.items + added));
+  return std::optional(RecordOutcome{.newly_added = added, .grew = false});
+}
+
+StoreWriter::Attempt StoreWriter::add_to_missing(const Target& target, std::span<const Digest> digests) {
+  state_.shapes.forget(target.key);
+  if (!target.list.empty()) return open_slice(target, digests);
+  if (history_) return create_from_history(target, digests);
+  std::string value = first_frame(std::max<std::uint64_t>(state_.policy.initial_items, digests.size()));
+  const std::size_t added = insert_fresh(value, digests);
+  auto put = put_if_absent(target.key, value, creation_ttl());
+  if (!put) return std::move(put).error();
+  if (!*put) return std::optional<RecordOutcome>{};
+  remember_fresh(target.key, value);
+  return std::optional(RecordOutcome{.newly_added = added, .grew = false});
+}
+
+std::optional<StoreWriter::Head> StoreWriter::known_head(const std::string& key) const {
+  const auto shape = state_.shapes.find(key);
+  if (!shape) return std::nullopt;
+  return Head{shape->frames.front(), shape->identity};
+}
+
+Result<std::optional<StoreWriter::Head>> StoreWriter::read_head(const std::string& key) {
+  Command get;
+  get.add("GETRANGE").add_key(key).add("0").add(static_cast<std::int64_t>(header_bytes - 1));
+  auto reply = execute_one(*state_.executor, get, step_deadline());
+  if (!reply) return named(std::move(reply).error(), key);
+  if (reply->string() == nullptr) return unexpected(*reply, key);
+  if (reply->string()->empty()) {
+    state_.shapes.forget(key);
+    return std::optional<Head>{};
+  }
+  if (auto learnt = learn(key, *reply->string()); !learnt) return std::move(learnt).error();
+  return known_head(key);
+}
+
+StoreWriter::Attempt StoreWriter::learn(const std::string& key, std::string_view header) {
+  // Only the header is here; whether the rest is as long as it says is for those who read it.
+  auto frame = decode_frame(header, 0, std::numeric_limits<std::uint64_t>::max(), state_.hash);
+  if (!frame) return named(std::move(frame).error(), key);
+  state_.remember(key, header, {*frame}, false, 0);
+  return std::optional<RecordOutcome>{};
+}
+
+void StoreWriter::update_items(const std::string& key, const Head& head, std::uint32_t items) {
+  const auto shape = state_.shapes.find(key);
+  if (!shape || shape->identity != head.identity) return;
+  auto updated = std::make_shared<Shape>(*shape);
+  updated->frames.front().header.items = items;
+  state_.shapes.put(key, std::move(updated));
+}
+
+void StoreWriter::remember_fresh(const std::string& key, std::string_view value) {
+  auto frame = decode_frame(value, 0, value.size(), state_.hash);
+  if (frame) state_.remember(key, value, {*frame}, false, value.size());
+}
+
+Result<Reply> StoreWriter::run(const Script& script, const std::string& key,
+                               std::span<const std::string_view> arguments) {
+  const std::string_view view = key;
+  auto reply = execute_script(*state_.executor, script, {&view, 1}, arguments, step_deadline());
+  if (!reply) return named(std::move(reply).error(), key);
+  return reply;
+}
+
+Result<bool> StoreWriter::put_if_absent(const std::string& key, const std::string& value, std::int64_t ttl) {
+  Command set;
+  set.add("SET").add_key(key).add(value).add("NX");
+  if (ttl > 0) set.add("PX").add(ttl);
+  auto reply = execute_one(*state_.executor, set, step_deadline());
+  if (!reply) return named(std::move(reply).error(), key);
+  return !reply->is_nil();
+}
+
+std::optional<FilterShape> StoreWriter::shape_for(std::uint64_t items, double fpr) const {
+  // Ten bits an item at the least; far past the limit the sizing itself would refuse.
+  if (items > largest_value_bytes) return std::nullopt;
+  const FilterShape shape = SplitBlockLayout::shape_for(items, fpr);
+  if (shape.bytes() > largest_value_bytes) return std::nullopt;
+  return shape;
+}
+
+std::string StoreWriter::first_frame(std::uint64_t items) const {
+  const double fpr = history_ ? state_.fpr : state_.fpr / 2;
+  return make_frame(SplitBlockLayout::shape_for(items, fpr), fpr, state_.hash);
+}
+
+std::size_t StoreWriter::insert_fresh(std::string& value, std::span<const Digest> digests) const {
+  const auto frame = decode_frame(value, 0, value.size(), state_.hash);
+  return insert_into_first(value, frame->header, digests);
+}
+
+Result<std::vector<Digest>> StoreWriter::history_of(const Target& target) const {
+  auto read = history_();
+  if (!read) return std::move(read).error();
+  const std::int64_t newest = newest_slice();
+  std::vector<Digest> digests;
+  digests.reserve(read->size());
+  for (const SeenDigest& seen : *read) {
+    if (target.list.empty() || std::min(state_.slices.number(seen.seen_at), newest) == target.slice) {
+      digests.push_back(seen.digest);
+    }
+  }
+  return digests;
+}
+
+std::int64_t StoreWriter::creation_ttl() const {
+  return state_.options.time_to_live == TimeToLive::none ? 0 : std::chrono::milliseconds(state_.options.ttl).count();
+}
+
+std::string StoreWriter::refresh_ttl_text() const {
+  const bool refreshed = !state_.slices.windowed() && state_.options.time_to_live == TimeToLive::refreshed;
+  return refreshed ? std::to_string(creation_ttl()) : std::string{};
+}
+
+std::int64_t StoreWriter::slice_ttl(std::int64_t slice) const {
+  const std::int64_t end = (slice + state_.slices.tested()) * state_.slices.slice_seconds() + clock_slack_seconds;
+  return std::max<std::int64_t>(1, end - state_.now().time_since_epoch().count()) * 1000;
+}
+
+Error StoreWriter::unexpected(const Reply& reply, std::string_view key) {
+  std::string message = "seenby::redis: did not expect a reply of type ";
+  return named({ErrorCode::corrupt, message.append(reply.type_name())}, key);
+}
+
+Error StoreWriter::conflict() const {
+  if (deadline_.passed()) {
+    return named({ErrorCode::timed_out, "seenby::redis: the deadline passed while others kept changing it"}, key_);
+  }
+  return named({ErrorCode::conflict, "seenby::redis: others kept changing it"}, key_);
+}
+
+StoreProtocol::StoreProtocol(std::shared_ptr<Executor> executor, const StorePolicy& policy, RedisStoreOptions options,
+                             HashKind hash, std::uint16_t seed_check)
+    : state_(std::make_unique<StoreState>(std::move(executor), policy, std::move(options),
+                                          HashIdentity{hash, seed_check})) {}
+StoreProtocol::~StoreProtocol() = default;
+
+Result<RecordOutcome> StoreProtocol::record(const std::string& user, std::span<const Digest> digests,
+                                            const ReadHistory& history) {
+  auto outcome = StoreWriter(*state_, user, history).record(digests);
+  (outcome ? state_->records : state_->write_failures).fetch_add(digests.size(), std::memory_order_relaxed);
+  return outcome;
+}
+
+Result<void> StoreProtocol::create(const std::string& user) { return StoreWriter(*state_, user, {}).create(); }
+Result<bool> StoreProtocol::forget(const std::string& user) { return StoreWriter(*state_, user, {}).forget(); }
+Result<void> StoreProtocol::rebuild(const std::string& user, const ReadHistory& history) {
+  return StoreWriter(*state_, user, history).rebuild();
+}
+
+StoreCounters StoreProtocol::counters() const noexcept {
+  const auto read = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
+  return {.users = 0,
+          .records = read(state_->records),
+          .write_failures = read(state_->write_failures),
+          .growths = read(state_->growths),
+          .rebuilds = read(state_->rebuilds),
+          .over_budget = read(state_->over_budget),
+          .slices_dropped = 0};
+}
+
+std::string StoreProtocol::key_of(std::string_view user) const { return state_->key_of(user); }
+std::string StoreProtocol::slice_key_of(std::string_view user, std::int64_t slice) const {
+  return state_->slice_key(state_->key_of(user), slice);
+}
+Executor& StoreProtocol::executor() const noexcept { return *state_->executor; }
+
+}  // namespace seenby::redis

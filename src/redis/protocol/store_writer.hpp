@@ -1,0 +1,188 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// StoreWriter: the writes of one call to a store. See StoreProtocol for what each does and why it loses nothing.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "redis/protocol/store_state.hpp"
+#include "redis/transport/script.hpp"
+
+namespace seenby::redis {
+
+/// Lives for one call, on one thread.
+class StoreWriter {
+ public:
+  StoreWriter(StoreState& state, const std::string& user, const ReadHistory& history)
+      : state_(state),
+        key_(state.key_of(user)),
+        history_(history),
+        deadline_(Deadline::after(history ? state.options.rebuild_timeout : state.options.timeout)) {}
+
+  Result<RecordOutcome> record(std::span<const Digest> digests);
+
+  Result<void> create();
+
+  Result<bool> forget();
+
+  Result<void> rebuild();
+
+ private:
+  /// A lost race is run again this often, within the deadline; each round trip of a rival is progress of that rival.
+  static constexpr int most_attempts = 256;
+
+  /// Where items go: a filter's key and, with a window, its slice and the user's list.
+  struct Target {
+    std::string key;
+    std::string list;  ///< empty without a window
+    std::int64_t slice = 0;
+  };
+  /// A filter's first header, and its identity as it stands in the value.
+  struct Head {
+    Frame frame;
+    std::string identity;
+  };
+  /// Nothing: a race was lost and must be run again.
+  using Attempt = Result<std::optional<RecordOutcome>>;
+
+  // Adding: store_write.cpp
+
+  Result<RecordOutcome> add(const Target& target, std::span<const Digest> digests);
+
+  /// Adds the first items of the batch, as many as `count` then says; all, unless a script would be too long.
+  Result<RecordOutcome> add_some(const Target& target, std::span<const Digest> digests, std::size_t& count);
+
+  [[nodiscard]] bool must_grow(const Head& head, std::size_t more) const;
+
+  /// Whether sending the value back and forth is less work for the server than the script: about 35 bytes a bit set.
+  [[nodiscard]] static bool is_bulk(const Head& head, std::size_t items) noexcept {
+    constexpr std::size_t fewest = 64;
+    return items >= fewest &&
+           head.frame.header.shape.bytes() < 35 * std::uint64_t{head.frame.header.shape.hash_count} * items;
+  }
+
+  Attempt add_by_script(const Target& target, const std::optional<Head>& head, std::span<const Digest> digests);
+
+  /// The add script; with a window also, in the same round trip, whether all listed slices are still there.
+  Result<Reply> run_add(const Target& target, std::span<const std::string_view> arguments);
+
+  [[nodiscard]] bool slices_lost(const Target& target, const Reply& list, const Reply& existing) const;
+
+  /// Read, set bits here, swap if identity and sequence still stand: for batches that would keep a script busy.
+  Attempt add_by_swap(const Target& target, const Head& head, std::span<const Digest> digests);
+
+  Attempt add_to_missing(const Target& target, std::span<const Digest> digests);
+
+  // Creating from a history, growing, rebuilding: store_grow.cpp
+
+  /// Marked first, read after: whatever is acknowledged once the mark stands is in the history that is then read, or
+  /// on the marked filter itself.
+  Attempt create_from_history(const Target& target, std::span<const Digest> digests);
+
+  Attempt grow(const Target& target, const Head& head, std::span<const Digest> digests);
+
+  /// The filter, built anew from the history in the place of `head` (a full filter, one to rebuild, or a marked one).
+  Attempt replace_from_history(const Target& target, const Head& head, std::span<const Digest> digests);
+
+  /// After a contended growth: merges a second reading of the history into the new filter and drops the old ones
+  /// behind it, all of whose items that reading holds. If it fails the old ones stay, which is merely slower.
+  void compact(const Target& target, const std::string& value);
+
+  /// What became of the filters that were replaced.
+  enum class Kept : std::uint8_t { nothing = 0, raced = 1, history_knows_less = 2 };
+
+  /// How many items a filter may hold for a history of this size to stand for all of them: the filter counts items that
+  /// changed bits, so at most the distinct ones; the slack is for histories that are read while they are written.
+  [[nodiscard]] static std::string vouched(std::size_t known);
+
+  /// Runs the replace script. Nothing: the race was lost.
+  Result<std::optional<Kept>> replace(const Target& target, const Head& head, const std::string& sequence,
+                                      const std::string& value, const std::string& limit);
+
+  Attempt cannot_grow();
+
+  // Windows: store_window.cpp
+
+  [[nodiscard]] Target slice_target(std::int64_t slice) const;
+
+  /// The slice is not there, or its list is not: create what is new, and report what was lost.
+  Attempt open_slice(const Target& target, std::span<const Digest> digests);
+
+  Attempt lost();
+
+  Result<std::int64_t> run_open_slice(const Target& target, const std::string& identity, const std::string& value);
+
+  /// Marks a new list as building, reads the history after that, adds every slice's items, lists every slice there is,
+  /// then takes the mark off. While it stands the user is `missing`.
+  Result<void> rebuild_window();
+
+  /// False when the list was replaced meanwhile.
+  Result<bool> fill_window(const std::string& list_identity);
+
+  /// By age. Asked after the mark was set: a slice made later is listed by whoever makes it.
+  Result<std::vector<bool>> slices_that_exist(std::int64_t newest);
+
+  Result<bool> fill_slice(const Target& target, const std::string& list_identity, std::span<const Digest> digests);
+
+  Result<std::optional<SliceList>> read_list();
+
+  Result<bool> swap_identity(const std::string& expected, const std::string& value, bool keep_rest, std::int64_t ttl);
+
+  // What all of them use: store_write.cpp
+
+  [[nodiscard]] Deadline step_deadline() const { return deadline_.earlier(Deadline::after(state_.options.timeout)); }
+  [[nodiscard]] std::int64_t newest_slice() const { return state_.slices.newest(state_.now()); }
+
+  /// What is known of a key's head without asking: what this process saw last.
+  [[nodiscard]] std::optional<Head> known_head(const std::string& key) const;
+
+  Result<std::optional<Head>> read_head(const std::string& key);
+
+  /// Takes in another header than was expected. Always "run again", unless the value is no filter of ours.
+  Attempt learn(const std::string& key, std::string_view header);
+
+  void update_items(const std::string& key, const Head& head, std::uint32_t items);
+
+  void remember_fresh(const std::string& key, std::string_view value);
+
+  Result<Reply> run(const Script& script, const std::string& key, std::span<const std::string_view> arguments);
+
+  /// True when it was absent and now is there.
+  Result<bool> put_if_absent(const std::string& key, const std::string& value, std::int64_t ttl);
+
+  [[nodiscard]] std::optional<FilterShape> shape_for(std::uint64_t items, double fpr) const;
+  [[nodiscard]] std::uint64_t scaled(std::uint64_t items) const {
+    return static_cast<std::uint64_t>(std::ceil(static_cast<double>(items) * state_.policy.growth_factor));
+  }
+  /// A user's or slice's first filter. Without a history half the budget is left to those that may follow in its chain.
+  [[nodiscard]] std::string first_frame(std::uint64_t items) const;
+  std::size_t insert_fresh(std::string& value, std::span<const Digest> digests) const;
+
+  /// The history's digests, with a window those of the target's slice.
+  Result<std::vector<Digest>> history_of(const Target& target) const;
+
+  [[nodiscard]] std::int64_t creation_ttl() const;
+  [[nodiscard]] std::string refresh_ttl_text() const;
+  /// Until the slice has left the window, in milliseconds.
+  [[nodiscard]] std::int64_t slice_ttl(std::int64_t slice) const;
+  [[nodiscard]] std::int64_t list_ttl() const { return slice_ttl(newest_slice()); }
+
+  [[nodiscard]] static Error unexpected(const Reply& reply, std::string_view key);
+  [[nodiscard]] Error conflict() const;
+
+  StoreState& state_;
+  std::string key_;
+  const ReadHistory& history_;
+  Deadline deadline_;
+  bool growable_ = true;
+  bool watch_slices_ = true;
+  bool lost_slice_ = false;
+};
+
+}  // namespace seenby::redis
