@@ -14,7 +14,6 @@
 
 #include "redis/transport/cluster.hpp"
 #include "seenby/redis/store.hpp"
-#include "seenby/redis_article/article_store.hpp"
 #include "support/race.hpp"
 #include "support/redis_cluster.hpp"
 #include "support/redis_store_fixture.hpp"
@@ -263,12 +262,4 @@ TEST_CASE("Filters are read from replicas by choice, and written to masters", "[
   const auto answer = ask(store, users_up_to(20), sequence(0, 20));
   CHECK(answer.seen() == 20);
   CHECK(executor->counters().replica_reads >= before + 20);
-
-  // Single bits as well: a replica refuses BITFIELD and takes BITFIELD_RO.
-  ArticleStore<> article(executor);
-  for (const std::uint64_t user : users_up_to(20)) REQUIRE(record(article, user, {user}));
-  cluster.wait_for_replicas();
-  const std::uint64_t between = executor->counters().replica_reads;
-  CHECK(ask(article, users_up_to(20), sequence(0, 20)).seen() == 20);
-  CHECK(executor->counters().replica_reads >= between + 60);
 }

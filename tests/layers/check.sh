@@ -13,8 +13,8 @@ detail/
 sizing.hpp kernels/ kernels.hpp
 filters/ sets/ histories/
 stores/
-select/ gates/ redis/ redis_article/ sqlite/ lmdb/ postgres/ token/ prometheus/ text/
-ingest/
+select/ gates/ redis/ sqlite/ lmdb/ postgres/ token/ prometheus/ text/
+ingest/ redis_article/
 seenby.hpp'
 
 grep -rHoE '^ *# *include "seenby/[^"]+"' --include='*.hpp' seenby |
