@@ -31,11 +31,14 @@ class Database {
   seenby::Result<void> append(User user, std::span<const Item> items, seenby::Time when) {
     return rows_.append(user, items, when);
   }
-  seenby::Result<void> contains(User user, std::span<const Item> items, std::span<std::uint8_t> out) {
+  seenby::Result<void> contains(User user, std::span<const Item> items, std::span<std::uint8_t> out,
+                                seenby::Time since = seenby::all_time) {
     lookups_ += items.size();
-    return rows_.contains(user, items, out);
+    return rows_.contains(user, items, out, since);
   }
-  seenby::Result<std::vector<seenby::SeenItem<Item>>> items(User user) { return rows_.items(user); }
+  seenby::Result<std::vector<seenby::SeenItem<Item>>> seen_since(User user, seenby::Time since) {
+    return rows_.seen_since(user, since);
+  }
   seenby::Result<bool> forget(User user) { return rows_.forget(user); }
   [[nodiscard]] double busy() const {
     return static_cast<double>(lookups_) / static_cast<double>(feed_reads * lookups_per_read);

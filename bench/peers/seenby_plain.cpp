@@ -26,7 +26,7 @@ using Filter = seenby::SeenFilter<seenby::MemoryStore<User>>;
 [[nodiscard]] Filter make_filter() {
   seenby::MemoryStore<User> store{{.wrong_hide_rate = sizing_rate, .users_per_request = users_per_request},
                                   {.exact_items = 0}};
-  store.set_replay([](const User& user) -> seenby::Result<std::vector<seenby::SeenDigest>> {
+  store.set_replay([](const User& user, seenby::Time) -> seenby::Result<std::vector<seenby::SeenDigest>> {
     Items history;
     history_of(user, history);
     std::vector<seenby::SeenDigest> digests;

@@ -84,5 +84,10 @@ template <class AnyClock, class Unit, class Rep, class Period>
 [[nodiscard]] constexpr bool within_window(Time at, Time now, std::chrono::seconds window) noexcept {
   return window.count() == 0 || saturating_add(at, window) > now;
 }
+/// The earliest time that is within the window now; the earliest there is where the window is zero. Not for negative
+/// windows.
+[[nodiscard]] constexpr Time window_start(Time now, std::chrono::seconds window) noexcept {
+  return window.count() == 0 ? Time::min() : saturating_add(saturating_add(now, -window), std::chrono::seconds{1});
+}
 
 }  // namespace seenby

@@ -14,7 +14,7 @@
 #include "progress.hpp"
 #include "referee.hpp"
 #include "request_source.hpp"
-#include "seenby/histories/history.hpp"
+#include "seenby/histories/memory_history.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/stores/memory_store.hpp"
 

@@ -12,7 +12,7 @@
 #include "commands.hpp"
 #include "event_log.hpp"
 #include "input_error.hpp"
-#include "seenby/histories/history.hpp"
+#include "seenby/histories/memory_history.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/stores/memory_store.hpp"
 #include "selection_page.hpp"

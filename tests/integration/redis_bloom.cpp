@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "redis/protocol/bloom_state.hpp"
-#include "seenby/histories/history.hpp"
+#include "seenby/histories/memory_history.hpp"
 #include "seenby/redis/bloom_store.hpp"
 #include "seenby/select/candidate_pool.hpp"
 #include "seenby/select/seen_filter.hpp"

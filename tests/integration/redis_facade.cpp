@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "seenby/histories/memory_history.hpp"
 #include "seenby/redis/store.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "support/redis_server.hpp"
@@ -80,7 +81,7 @@ TEST_CASE("A failed filter write repeats an item at worst: the history has it, i
   CHECK(failed.error().code == ErrorCode::unreachable);
   CHECK(filter.counters().write_failures == 1);
   CHECK(filter.counters().store.write_failures == 1);
-  CHECK(history.items(alice).value().size() == 2);
+  CHECK(history.seen_since(alice).value().size() == 2);
   server.start();
   const auto patience = Deadline::after(std::chrono::seconds(10));
   Result<RecordOutcome> back = failed;

@@ -268,9 +268,9 @@ TEST_CASE("A filter grows from a history at double the size and keeps its rate",
     TruthfulHistory history;
     RedisStore<> store(server.socket_url(), {.wrong_hide_rate = 0.01, .users_per_request = 1});
     std::uint64_t readings = 0;
-    store.set_replay([&, read = history.replay()](const std::uint64_t& user) {
+    store.set_replay([&, read = history.replay()](const std::uint64_t& user, Time since) {
       ++readings;
-      return read(user);
+      return read(user, since);
     });
     std::size_t largest = 0;
     for (std::uint64_t item = 0; item < 2'000; ++item) {
@@ -406,8 +406,8 @@ TEST_CASE("While a filter is built from the history the user is unknown, and add
   const RedisStore<> reader(server.socket_url(), {});
   auto slow = history.replay();
   int readings = 0;
-  builder.set_replay([&](const std::uint64_t& user) {
-    auto digests = slow(user);
+  builder.set_replay([&](const std::uint64_t& user, Time since) {
+    auto digests = slow(user, since);
     // What another process sees and does between our reading of the history and our write. (The second reading is
     // for merging what raced.)
     if (++readings > 1) return digests;
@@ -436,8 +436,8 @@ TEST_CASE("A filter deleted and made again while a builder was reading is not ov
   RedisStore<> other(server.socket_url(), {});
   other.set_replay(history.replay());
   int calls = 0;
-  slow_builder.set_replay([&](const std::uint64_t& user) {
-    auto digests = history.replay()(user);
+  slow_builder.set_replay([&](const std::uint64_t& user, Time since) {
+    auto digests = history.replay()(user, since);
     if (++calls == 1) {
       server.call({"DEL", other.key_of(1)});
       history.append(1, {{888}});

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/histories/history.hpp"
+#include "seenby/histories/memory_history.hpp"
 #include "seenby/stores/filter_store.hpp"
 
 namespace seenby::test {

@@ -43,10 +43,12 @@ class TruthfulHistory {
   }
   /// For RedisStore::set_replay. The history must outlive the store.
   [[nodiscard]] Replay<std::uint64_t> replay(Xxh3Hash hash = {}) {
-    return [this, hash](const std::uint64_t& user) -> Result<std::vector<SeenDigest>> {
+    return [this, hash](const std::uint64_t& user, Time since) -> Result<std::vector<SeenDigest>> {
       const std::lock_guard lock(mutex_);
       std::vector<SeenDigest> digests;
-      for (const auto& [item, when] : seen_[user]) digests.push_back({hash(item), when});
+      for (const auto& [item, when] : seen_[user]) {
+        if (when >= since) digests.push_back({hash(item), when});
+      }
       return digests;
     };
   }

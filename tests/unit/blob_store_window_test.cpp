@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "seenby/histories/history.hpp"
+#include "seenby/histories/memory_history.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/stores/blob_store.hpp"
 #include "support/map_blobs.hpp"

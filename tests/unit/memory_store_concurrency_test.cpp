@@ -113,7 +113,7 @@ TEST_CASE("readers see every acknowledged item while filters are re-inserted fro
   CAPTURE(seed);
   Store store{{.wrong_hide_rate = 0.01, .users_per_request = 2}, {.shards = 2}};
   // The history is written before the filter: here it simply holds every item that will ever be recorded.
-  store.set_replay([](const std::uint64_t& user) -> seenby::Result<std::vector<seenby::SeenDigest>> {
+  store.set_replay([](const std::uint64_t& user, seenby::Time) -> seenby::Result<std::vector<seenby::SeenDigest>> {
     std::vector<seenby::SeenDigest> history;
     if (user >= user_count) return history;
     for (std::uint64_t i = 0; i < 6'000; ++i) history.push_back({item(user, i), {}});
@@ -128,7 +128,7 @@ TEST_CASE("items recorded while a rebuild reads the history are in the rebuilt f
   std::vector<seenby::SeenDigest> history;
   std::uint64_t beside = 0;
   bool inside = false;
-  store.set_replay([&](const std::uint64_t&) -> seenby::Result<std::vector<seenby::SeenDigest>> {
+  store.set_replay([&](const std::uint64_t&, seenby::Time) -> seenby::Result<std::vector<seenby::SeenDigest>> {
     std::vector<seenby::SeenDigest> copy;
     {
       const std::lock_guard lock(mutex);

@@ -174,7 +174,8 @@ TEST_CASE("a first batch of any size gets a filter of its size") {
 TEST_CASE("a history lets a full filter be re-inserted at its size") {
   Store store{{.wrong_hide_rate = 0.01}, {.shards = 1}};
   std::vector<seenby::SeenDigest> history;
-  store.set_replay([&](const std::uint64_t&) -> seenby::Result<std::vector<seenby::SeenDigest>> { return history; });
+  store.set_replay(
+      [&](const std::uint64_t&, seenby::Time) -> seenby::Result<std::vector<seenby::SeenDigest>> { return history; });
   for (const Digest digest : digests_of(0, 20'000)) {
     history.push_back({digest, {}});
     REQUIRE(store.record_digests(1, std::span(&digest, 1)));
@@ -191,7 +192,7 @@ TEST_CASE("a history that lacks items loses none of them, and the counters say s
   Store store{{.wrong_hide_rate = 0.01}, {.shards = 1}};
   std::vector<seenby::SeenDigest> history;
   bool readable = true;
-  store.set_replay([&](const std::uint64_t&) -> seenby::Result<std::vector<seenby::SeenDigest>> {
+  store.set_replay([&](const std::uint64_t&, seenby::Time) -> seenby::Result<std::vector<seenby::SeenDigest>> {
     if (!readable) return seenby::Error{seenby::ErrorCode::unreachable, "seenby: the history is away"};
     return history;
   });
@@ -216,7 +217,7 @@ TEST_CASE("a history that lacks items loses none of them, and the counters say s
 
 TEST_CASE("a missing user is created from the history [002-15]", "[002-15]") {
   Store store{{.wrong_hide_rate = 0.01}};
-  store.set_replay([](const std::uint64_t&) -> seenby::Result<std::vector<seenby::SeenDigest>> {
+  store.set_replay([](const std::uint64_t&, seenby::Time) -> seenby::Result<std::vector<seenby::SeenDigest>> {
     std::vector<seenby::SeenDigest> history;
     for (const Digest digest : digests_of(0, 500)) history.push_back({digest, {}});
     return history;
@@ -343,7 +344,7 @@ TEST_CASE("a skewed population costs at most 340 bytes a user at a mean rate of 
   // Median 40 items, 90th percentile 440, 99th 3,100, mean 230. A history promises re-insertion, so filters may use
   // their whole rate.
   Store store{{.wrong_hide_rate = 0.025, .users_per_request = 2}, {.shards = 64}};
-  store.set_replay([](const std::uint64_t&) -> seenby::Result<std::vector<seenby::SeenDigest>> {
+  store.set_replay([](const std::uint64_t&, seenby::Time) -> seenby::Result<std::vector<seenby::SeenDigest>> {
     return std::vector<seenby::SeenDigest>{};
   });
   std::mt19937_64 random(1);

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/histories/history.hpp"
+#include "seenby/histories/memory_history.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/stores/memory_store.hpp"
 #include "support/binomial.hpp"
@@ -75,8 +75,8 @@ TEST_CASE("users merge: what either saw is seen, and the one that is gone is unk
   CHECK(filter.ask(bob, std::uint64_t{5000}) == Answer::seen);
   CHECK(filter.ask(bob, std::uint64_t{5001}) == Answer::seen);
   CHECK(filter.ask(alice, std::uint64_t{1}) == Answer::unknown);
-  CHECK(history.items(alice)->empty());
-  CHECK(history.items(bob)->size() == 900);
+  CHECK(history.seen_since(alice)->empty());
+  CHECK(history.seen_since(bob)->size() == 900);
 }
 
 TEST_CASE("pairs of skewed users stay within the wrong-hide rate, with and without a history",

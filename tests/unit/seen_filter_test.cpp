@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "seenby/histories/memory_history.hpp"
 #include "seenby/select/namespace.hpp"
 #include "seenby/select/over_fetch.hpp"
 #include "seenby/stores/salted_store.hpp"
@@ -381,7 +382,7 @@ TEST_CASE("forget removes the filter, the hides, what is in flight and the histo
   CHECK(filter.forget(alice).value());
   CHECK_FALSE(filter.forget(alice).value());
   CHECK(blobs.state().values.empty());
-  CHECK(history.items(alice)->empty());
+  CHECK(history.seen_since(alice)->empty());
   CHECK(filter.hidden<std::uint64_t>(alice).empty());
   CHECK(filter.ask(alice, std::uint64_t{1}) == Answer::unknown);
 }

@@ -227,7 +227,7 @@ std::unique_ptr<RedisStore<>> make_store(Bench& bench, std::size_t bytes, std::s
   auto store = std::make_unique<RedisStore<>>(bench.executor(), policy, options);
   std::vector<SeenDigest> history;
   for (std::uint64_t item = 0; item < items; ++item) history.push_back({Xxh3Hash{}(item), Time{}});
-  store->set_replay([&](const std::uint64_t&) -> Result<std::vector<SeenDigest>> { return history; });
+  store->set_replay([&](const std::uint64_t&, Time) -> Result<std::vector<SeenDigest>> { return history; });
   for (std::uint64_t user = 0; user < population; ++user) {
     bench.keep(store->key_of(user));
     if (auto gone = store->forget(user); !gone) give_up(gone.error().message);

@@ -2,20 +2,16 @@
 // SPDX-License-Identifier: MIT
 // History: the exact source of truth that filters are rebuilt from and false positives are checked against.
 
-#include <algorithm>
-#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
-#include <shared_mutex>
+#include <optional>
 #include <span>
-#include <unordered_map>
-#include <utility>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "seenby/clock.hpp"
-#include "seenby/detail/user_key.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
 
@@ -28,92 +24,93 @@ struct SeenItem {
   Time seen_at{};
 };
 
-/// An exact record of who saw what: SQLite, PostgreSQL, your own.
-///
-/// - `append` makes the items durable before it returns a value; recording an item again keeps the later time.
-/// - `contains` sets out[i] to 1 when the user saw item i, else 0: exact.
-/// - `items` lists everything a user saw.
-/// - `forget` removes every trace of a user; true when there was one.
-///
-/// Every member may be called from any thread.
-template <class History>
-concept HistoryLike = requires {
-  typename History::user_type;
-  typename History::item_type;
-}
-&&requires(History& history, const typename History::user_type& user,
-           std::span<const typename History::item_type> items, std::span<std::uint8_t> out, Time when) {
-  { history.append(user, items, when) } -> std::same_as<Result<void>>;
-  { history.contains(user, items, out) } -> std::same_as<Result<void>>;
-  { history.items(user) } -> std::same_as<Result<std::vector<SeenItem<typename History::item_type>>>>;
-  { history.forget(user) } -> std::same_as<Result<bool>>;
+/// One sight of one item by one user, as a log keeps it.
+template <class User, class Item>
+struct SeenEvent {
+  User user;
+  Item item;
+  Time seen_at{};  ///< the event's own time, not the time it arrived
+  /// What tells a repeated delivery from a second sight of the item. Empty: the event's time does.
+  std::string id{};
 };
+
+/// A `since` that leaves nothing out.
+inline constexpr Time all_time = Time::min();
+
+/// An exact record of who saw what: SQLite, PostgreSQL, your own. What a SeenFilter needs of it.
+///
+/// - `append` makes the items durable, all or none, before it returns a value. Seeing an item again keeps the later
+///   time; the same call made twice is as one.
+/// - `contains` sets out[i] to 1 when the user saw item i at `since` or later, else to 0: exact. One query, however
+///   many items.
+/// - `seen_since` lists each item that the user saw at `since` or later, once, with the latest time, in any order.
+/// - `forget` removes every trace of a user; true when there was one. An append by another thread meanwhile is wholly
+///   removed or wholly kept.
+///
+/// Every member may be called from any thread. A call that returns a value is seen whole by every call that begins
+/// after it.
+// clang-format 14 breaks concepts apart.
+// clang-format off
+template <class History>
+concept HistoryLike =
+    requires { typename History::user_type; typename History::item_type; } &&
+    requires(History& history, const typename History::user_type& user,
+             std::span<const typename History::item_type> items, std::span<std::uint8_t> out, Time time) {
+      { history.append(user, items, time) } -> std::same_as<Result<void>>;
+      { history.contains(user, items, out, time) } -> std::same_as<Result<void>>;
+      { history.seen_since(user, time) } -> std::same_as<Result<std::vector<SeenItem<typename History::item_type>>>>;
+      { history.forget(user) } -> std::same_as<Result<bool>>;
+    };
+
+/// A history that joins two users in one step.
+///
+/// - `merge` makes all events of `from` events of `into`; true when there were any. All or nothing, whenever the
+///   process dies. An append to `from` by another thread meanwhile either moves along or stays with `from`: call it
+///   again to move that too.
+template <class History>
+concept MergingHistory = HistoryLike<History> && requires(History& history, const typename History::user_type& user) {
+  { history.merge(user, user) } -> std::same_as<Result<bool>>;
+};
+
+/// A history that is a log as well: it takes events, can be swept, and goes on serving counts.
+///
+/// - `append` of events makes them durable, all or none, and returns how many were new. An event is known by its user,
+///   its item and its id (its time where the id is empty): one that is there already is not added again, so a batch
+///   that may or may not have arrived is simply sent again.
+/// - `erase` removes all events of a user and these items; returns how many of the items there were.
+/// - `users` lists at most `limit` users that come after `after` in the history's own order, from the first where it
+///   is empty. Fewer than `limit`: these were the last. Who is there all the time is listed once; who comes or goes
+///   meanwhile may be listed or not. `after` need not exist any more.
+/// - `item_count` tells how many items a user saw at `since` or later; `event_count` how many events of an item there
+///   are, over all users.
+template <class History>
+concept EventHistory =
+    MergingHistory<History> &&
+    requires(History& history, const typename History::user_type& user, const typename History::item_type& item,
+             std::span<const typename History::item_type> items, Time time, std::size_t limit,
+             std::span<const SeenEvent<typename History::user_type, typename History::item_type>> events,
+             const std::optional<typename History::user_type>& after) {
+      { history.append(events) } -> std::same_as<Result<std::size_t>>;
+      { history.erase(user, items) } -> std::same_as<Result<std::size_t>>;
+      { history.users(after, limit) } -> std::same_as<Result<std::vector<typename History::user_type>>>;
+      { history.item_count(user, time) } -> std::same_as<Result<std::uint64_t>>;
+      { history.event_count(item) } -> std::same_as<Result<std::uint64_t>>;
+    };
+// clang-format on
 
 /// No history: filters then grow by themselves, and nothing can be verified.
 struct NoHistory {};
 
-/// A history in memory: for tests, for examples, and for processes that keep the truth themselves. Exact sets cost
-/// tens of bytes an item; that is why filters exist. Any thread may call anything.
-template <HashableItem User, HashableItem Item>
-class MemoryHistory {
- public:
-  using user_type = User;
-  using item_type = Item;
-
-  Result<void> append(const User& user, std::span<const Item> items, Time when) {
-    const auto key = detail::user_key(user);
-    Shard& shard = shard_of(key);
-    const std::lock_guard lock(shard.mutex);
-    auto& seen = shard.users[key];
-    for (const Item& item : items) {
-      Time& at = seen.try_emplace(item, when).first->second;
-      at = std::max(at, when);
-    }
-    return {};
-  }
-
-  Result<void> contains(const User& user, std::span<const Item> items, std::span<std::uint8_t> out) const {
-    const auto key = detail::user_key(user);
-    const Shard& shard = shard_of(key);
-    const std::shared_lock lock(shard.mutex);
-    const auto found = shard.users.find(key);
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      out[i] = found != shard.users.end() && found->second.contains(items[i]) ? 1 : 0;
-    }
-    return {};
-  }
-
-  [[nodiscard]] Result<std::vector<SeenItem<Item>>> items(const User& user) const {
-    const auto key = detail::user_key(user);
-    const Shard& shard = shard_of(key);
-    const std::shared_lock lock(shard.mutex);
-    std::vector<SeenItem<Item>> list;
-    if (const auto found = shard.users.find(key); found != shard.users.end()) {
-      list.reserve(found->second.size());
-      for (const auto& [item, when] : found->second) list.push_back({item, when});
-    }
-    return list;
-  }
-
-  Result<bool> forget(const User& user) {
-    const auto key = detail::user_key(user);
-    Shard& shard = shard_of(key);
-    const std::lock_guard lock(shard.mutex);
-    return shard.users.erase(key) != 0;
-  }
-
- private:
-  struct Shard {
-    mutable std::shared_mutex mutex;
-    std::unordered_map<detail::UserKey, std::unordered_map<Item, Time>, detail::UserKeyHash> users;
-  };
-  [[nodiscard]] Shard& shard_of(const detail::UserKey& key) {
-    return shards_[detail::UserKeyHash{}(key) % shards_.size()];
-  }
-  [[nodiscard]] const Shard& shard_of(const detail::UserKey& key) const {
-    return shards_[detail::UserKeyHash{}(key) % shards_.size()];
-  }
-  std::array<Shard, 64> shards_;
-};
-
 }  // namespace seenby
+
+SEENBY_DETAIL_BEGIN
+
+/// What a history keeps of an event's id: 64 bits are plenty where only the events of one user and one item must
+/// differ. The time stands in for an empty id. Stored by SqliteHistory and PostgresHistory: never changes.
+[[nodiscard]] inline std::uint64_t event_number(std::string_view id, Time seen_at) noexcept {
+  if (!id.empty()) return xxh3_bytes(id.data(), id.size(), 0);
+  const auto bytes = little_endian_bytes(as_uint64(seen_at.time_since_epoch().count()));
+  return xxh3_bytes(bytes.data(), bytes.size(), 1);
+}
+
+SEENBY_DETAIL_END

@@ -18,16 +18,25 @@ struct SeenDigest {
   Digest digest;
   Time seen_at{};
 };
-/// Reads a user's whole history, as digests under the store's hasher: what a filter is rebuilt from. Called without
-/// any lock of the store held; may do I/O; may be called from any thread.
+/// Reads what one user saw at `since` or later, as digests under the store's hasher. Called without any lock of the
+/// store held; may do I/O; may be called from any thread.
+using ReadSeen = std::function<Result<std::vector<SeenDigest>>(Time since)>;
+/// As ReadSeen, for any user: what a filter is rebuilt from. A store asks for no more than its window.
 template <class User>
-using Replay = std::function<Result<std::vector<SeenDigest>>(const User&)>;
+using Replay = std::function<Result<std::vector<SeenDigest>>(const User& user, Time since)>;
+
+/// A replay for one user; empty where the replay is. Both must outlive it.
+template <class User>
+[[nodiscard]] ReadSeen replay_for(const Replay<User>& replay, const User& user) {
+  if (!replay) return {};
+  return [&replay, &user](Time since) { return replay(user, since); };
+}
 
 /// What a store rebuilds users from: a history read as digests under the store's hasher. The history must outlive it.
 template <HistoryLike History, Hasher Hash>
 [[nodiscard]] Replay<typename History::user_type> replay_of(History& history, Hash hash) {
-  return [&history, hash](const typename History::user_type& user) -> Result<std::vector<SeenDigest>> {
-    auto items = history.items(user);
+  return [&history, hash](const typename History::user_type& user, Time since) -> Result<std::vector<SeenDigest>> {
+    auto items = history.seen_since(user, since);
     if (!items) return std::move(items).error();
     std::vector<SeenDigest> digests;
     digests.reserve(items->size());
@@ -36,15 +45,15 @@ template <HistoryLike History, Hasher Hash>
   };
 }
 
-/// Reads a user's whole history as items. May do I/O; may be called from any thread.
+/// Reads what a user saw at `since` or later, as items. May do I/O; may be called from any thread.
 template <class User, class Item>
-using ItemReplay = std::function<Result<std::vector<Item>>(const User&)>;
+using ItemReplay = std::function<Result<std::vector<Item>>(const User& user, Time since)>;
 
 /// A history as an ItemReplay. The history must outlive it.
 template <HistoryLike History>
 [[nodiscard]] ItemReplay<typename History::user_type, typename History::item_type> item_replay_of(History& history) {
-  return [&history](const auto& user) -> Result<std::vector<typename History::item_type>> {
-    auto seen = history.items(user);
+  return [&history](const auto& user, Time since) -> Result<std::vector<typename History::item_type>> {
+    auto seen = history.seen_since(user, since);
     if (!seen) return std::move(seen).error();
     std::vector<typename History::item_type> items;
     items.reserve(seen->size());

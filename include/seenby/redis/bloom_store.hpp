@@ -213,7 +213,7 @@ class RedisBloomStore {
     BloomProtocol::Write write{.key = key_of(user), .items = wire(items), .history = {}};
     if (replay_) {
       write.history = [this, user]() -> Result<WireItems> {
-        auto seen = replay_(user);
+        auto seen = replay_(user, all_time);
         if (!seen) return std::move(seen).error();
         return wire(*seen);
       };

@@ -20,9 +20,6 @@
 
 namespace seenby::redis {
 
-/// Reads one user's history.
-using ReadHistory = std::function<Result<std::vector<SeenDigest>>()>;
-
 struct StoreState;
 
 /// Split-block filters in plain Redis strings. Keys: `{prefix}{user}`, and with a window `{prefix}{user}:N` for slice N
@@ -71,11 +68,11 @@ class StoreProtocol {
   /// other.
   void check(std::span<const Job> jobs) const;
   /// As FilterStoreFor's members; `history` may be empty.
-  Result<RecordOutcome> record(const std::string& user, std::span<const Digest> digests, const ReadHistory& history);
+  Result<RecordOutcome> record(const std::string& user, std::span<const Digest> digests, const ReadSeen& history);
   Result<void> create(const std::string& user);
   Result<bool> forget(const std::string& user);
   /// Builds the user's filters anew from the history, whatever is there.
-  Result<void> rebuild(const std::string& user, const ReadHistory& history);
+  Result<void> rebuild(const std::string& user, const ReadSeen& history);
   /// ages[i]: how many slices ago; 255 for unseen or unknown.
   Result<void> age(const std::string& user, std::span<const Digest> digests, std::span<std::uint8_t> ages) const;
 
@@ -195,16 +192,16 @@ class RedisStore {
     for (const User& user : users) names.push_back(name_of(user));
     return names;
   }
-  [[nodiscard]] ReadHistory history_of(const User& user) const {
+  [[nodiscard]] ReadSeen history_of(const User& user) const {
     if (!replay_) return {};
-    return [this, user] { return replay_(user); };
+    return [this, user](Time since) { return replay_(user, since); };
   }
-  [[nodiscard]] ReadHistory history_of_both(const User& from, const User& into) const {
+  [[nodiscard]] ReadSeen history_of_both(const User& from, const User& into) const {
     if (!replay_) return {};
-    return [this, from, into]() -> Result<std::vector<SeenDigest>> {
-      auto all = replay_(into);
+    return [this, from, into](Time since) -> Result<std::vector<SeenDigest>> {
+      auto all = replay_(into, since);
       if (!all) return all;
-      auto more = replay_(from);
+      auto more = replay_(from, since);
       if (!more) return more;
       all->insert(all->end(), more->begin(), more->end());
       // Once each, at the later time: a filter's size goes by their number.

@@ -148,7 +148,7 @@ class ArticleStore {
   [[nodiscard]] ReadProbes history_of(const User& user) const {
     if (!replay_) return {};
     return [this, user]() -> Result<Probes> {
-      auto items = replay_(user);
+      auto items = replay_(user, all_time);
       if (!items) return std::move(items).error();
       const std::vector<Digest> digests = digests_of(*items);
       return probes_of({*items, digests});

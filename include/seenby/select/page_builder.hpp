@@ -230,13 +230,15 @@ class SelectionBuilder {
   bool win_back(std::vector<std::uint32_t> suspects, std::size_t& budget) {
     std::vector<Item> items;
     std::vector<std::uint8_t> seen;
+    const Time since = window_start(filter_.now(), filter_.store().policy().window);
     for (const User& user : users_) {
       items.clear();
       for (const std::uint32_t i : suspects) items.push_back(pool_.distinct().items[i]);
       seen.assign(items.size(), 0);
       budget -= items.size();
       page_.lookups_ += items.size();
-      if (auto done = filter_.history().contains(user, std::span<const Item>(items), std::span(seen)); !done) {
+      auto done = filter_.history().contains(user, std::span<const Item>(items), std::span(seen), since);
+      if (!done) {
         page_.error_ = std::move(done).error();
         return false;
       }

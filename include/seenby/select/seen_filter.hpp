@@ -172,18 +172,16 @@ class SeenFilter {
   }
 
   /// Everything `from` has seen, `into` has seen from now on, and `from` is forgotten: login after anonymous use, a
-  /// second device.
-  Result<void> merge_users(const user_type& from, const user_type& into) requires
+  /// second device. A history must be a MergingHistory; it comes first. What is recorded for `from` meanwhile stays in
+  /// its history; after an error or a crash call it again.
+  Result<void> merge_users(const user_type& from,
+                           const user_type& into) requires(!has_history || MergingHistory<History>) &&
       requires(Store& store, const user_type& user) {
     { store.merge_users(user, user) } -> std::same_as<Result<void>>;
   }
   {
-    if constexpr (has_history) {
-      auto items = history_->items(from);
-      if (!items) return std::move(items).error();
-      for (const auto& [item, when] : *items) {
-        if (auto done = history_->append(into, std::span(&item, 1), when); !done) return done;
-      }
+    if constexpr (MergingHistory<History>) {
+      if (auto moved = history_->merge(from, into); !moved) return std::move(moved).error();
     }
     if (auto done = store_.merge_users(from, into); !done) return done;
     if (exact_->shadow) {
@@ -193,9 +191,6 @@ class SeenFilter {
     exact_->hides.merge(detail::user_key(from), detail::user_key(into));
     exact_->in_flight.merge(detail::user_key(from), detail::user_key(into));
     exact_->last.merge(detail::user_key(from), detail::user_key(into));
-    if constexpr (has_history) {
-      if (auto gone = history_->forget(from); !gone) return std::move(gone).error();
-    }
     return {};
   }
 
@@ -372,7 +367,7 @@ class SeenFilter {
     const auto key = detail::user_key(user);
     detail::shadow_meet(*exact_->shadow, store_, user, key, [&](std::vector<SeenDigest>& past) {
       if constexpr (has_history) {
-        auto account = replay_of(*history_, hasher_type(store_.hasher()))(user);
+        auto account = replay_of(*history_, hasher_type(store_.hasher()))(user, all_time);
         if (!account) return false;
         past = *std::move(account);
         return true;

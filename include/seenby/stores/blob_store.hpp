@@ -178,7 +178,7 @@ class BlobStore {
     Recorded recorded;
     constexpr int tries = 64;
     for (int attempt = 0; attempt < tries; ++attempt) {
-      auto done = slices_.windowed() ? window(user).record(digests, history_of(user), recorded)
+      auto done = slices_.windowed() ? window(user).record(digests, replay_for(replay_, user), recorded)
                                      : update_value(user, digests, recorded);
       if (!done) return std::move(done).error();
       if (!*done) continue;
@@ -201,7 +201,7 @@ class BlobStore {
     std::vector<Digest> known;
     const bool wants_history = replay_ && (!*blob || chain_.full(**blob, digests.size()));
     if (wants_history) {
-      auto history = replay_(user);
+      auto history = replay_(user, all_time);
       if (!history) return std::move(history).error();
       for (const SeenDigest& seen : *history) known.push_back(seen.digest);
     }
@@ -211,11 +211,6 @@ class BlobStore {
     auto swapped = backend_.compare_and_swap(at, *blob, next->blob);
     if (swapped && *swapped) recorded = {next->newly_added, next->grew, next->rebuilt, 0};
     return swapped;
-  }
-
-  [[nodiscard]] typename Window::History history_of(const User& user) const {
-    if (!replay_) return {};
-    return [this, &user] { return replay_(user); };
   }
 
   mutable Backend backend_;

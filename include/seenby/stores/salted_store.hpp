@@ -75,15 +75,15 @@ class SaltedStore {
   Result<bool> forget(const user_type& user) { return store_.forget(user); }
 
   void set_replay(Replay<user_type> replay) requires ReplayableStore<Store> {
-    store_.set_replay(
-        [replay = std::move(replay), salts = salts_](const user_type& user) -> Result<std::vector<SeenDigest>> {
-          const auto salt = salts(user);
-          if (!salt) return no_salt();
-          auto seen = replay(user);
-          if (!seen) return seen;
-          for (SeenDigest& entry : *seen) entry.digest = salted(*salt, entry.digest);
-          return seen;
-        });
+    store_.set_replay([replay = std::move(replay), salts = salts_](const user_type& user,
+                                                                   Time since) -> Result<std::vector<SeenDigest>> {
+      const auto salt = salts(user);
+      if (!salt) return no_salt();
+      auto seen = replay(user, since);
+      if (!seen) return seen;
+      for (SeenDigest& entry : *seen) entry.digest = salted(*salt, entry.digest);
+      return seen;
+    });
   }
 
  private:

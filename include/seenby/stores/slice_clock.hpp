@@ -73,6 +73,11 @@ class SliceClock {
     return at > seen ? at : seen;
   }
 
+  /// When the oldest slice begins that is tested beside this newest one; all_time without a window.
+  [[nodiscard]] Time window_start(std::int64_t newest) const noexcept {
+    return windowed() ? Time{std::chrono::seconds{(newest - slices_) * length_}} : all_time;
+  }
+
   /// What one filter may err for the policy's rate to hold over all users of a request and all slices tested.
   [[nodiscard]] double per_filter_fpr(const StorePolicy& policy) const {
     return sizing::split_budget(policy.wrong_hide_rate,

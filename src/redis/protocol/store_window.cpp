@@ -88,13 +88,13 @@ Result<void> StoreWriter::rebuild_window() {
 }
 
 Result<bool> StoreWriter::fill_window(const std::string& list_identity) {
+  const std::int64_t newest = newest_slice();
   std::vector<SeenDigest> known;
   if (history_) {
-    auto read = history_();
+    auto read = history_(state_.slices.window_start(newest));
     if (!read) return std::move(read).error();
     known = std::move(*read);
   }
-  const std::int64_t newest = newest_slice();
   auto existing = slices_that_exist(newest);
   if (!existing) return std::move(existing).error();
   const bool watched = std::exchange(watch_slices_, false);

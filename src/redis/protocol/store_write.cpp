@@ -293,9 +293,9 @@ std::size_t StoreWriter::insert_fresh(std::string& value, std::span<const Digest
 }
 
 Result<std::vector<Digest>> StoreWriter::history_of(const Target& target) const {
-  auto read = history_();
-  if (!read) return std::move(read).error();
   const std::int64_t newest = newest_slice();
+  auto read = history_(state_.slices.window_start(newest));
+  if (!read) return std::move(read).error();
   std::vector<Digest> digests;
   digests.reserve(read->size());
   for (const SeenDigest& seen : *read) {
@@ -339,7 +339,7 @@ StoreProtocol::StoreProtocol(std::shared_ptr<Executor> executor, const StorePoli
 StoreProtocol::~StoreProtocol() = default;
 
 Result<RecordOutcome> StoreProtocol::record(const std::string& user, std::span<const Digest> digests,
-                                            const ReadHistory& history) {
+                                            const ReadSeen& history) {
   auto outcome = StoreWriter(*state_, user, history).record(digests);
   (outcome ? state_->records : state_->write_failures).fetch_add(digests.size(), std::memory_order_relaxed);
   return outcome;
@@ -347,7 +347,7 @@ Result<RecordOutcome> StoreProtocol::record(const std::string& user, std::span<c
 
 Result<void> StoreProtocol::create(const std::string& user) { return StoreWriter(*state_, user, {}).create(); }
 Result<bool> StoreProtocol::forget(const std::string& user) { return StoreWriter(*state_, user, {}).forget(); }
-Result<void> StoreProtocol::rebuild(const std::string& user, const ReadHistory& history) {
+Result<void> StoreProtocol::rebuild(const std::string& user, const ReadSeen& history) {
   return StoreWriter(*state_, user, history).rebuild();
 }
 

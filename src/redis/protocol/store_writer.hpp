@@ -19,7 +19,7 @@ namespace seenby::redis {
 /// Lives for one call, on one thread.
 class StoreWriter {
  public:
-  StoreWriter(StoreState& state, const std::string& user, const ReadHistory& history)
+  StoreWriter(StoreState& state, const std::string& user, const ReadSeen& history)
       : state_(state),
         key_(state.key_of(user)),
         history_(history),
@@ -178,7 +178,7 @@ class StoreWriter {
 
   StoreState& state_;
   std::string key_;
-  const ReadHistory& history_;
+  const ReadSeen& history_;
   Deadline deadline_;
   bool growable_ = true;
   bool watch_slices_ = true;

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "seenby/histories/history.hpp"
+#include "seenby/histories/memory_history.hpp"
 #include "seenby/redis/store.hpp"
 #include "seenby/select/candidate_pool.hpp"
 #include "seenby/select/seen_filter.hpp"

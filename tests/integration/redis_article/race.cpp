@@ -55,7 +55,7 @@ class PublishedStore {
     article_.add(key, batch.items.front(), std::uint64_t{1} << exponent);
     if (article_.set_bits(key) * 2 >= std::uint64_t{1} << exponent) {
       std::vector<std::uint64_t> known;
-      const auto past = history_.items(user).value();
+      const auto past = history_.seen_since(user).value();
       for (const auto& seen : past) known.push_back(seen.item);
       article_.resize(key, known, exponent);
       ++resizes_;

@@ -38,7 +38,6 @@ class BlobWindow {
  public:
   using Blob = std::vector<std::byte>;
   using Chain = BlobChain<H>;
-  using History = std::function<Result<std::vector<SeenDigest>>()>;
   struct Recorded {
     std::size_t newly_added = 0;
     bool grew = false;
@@ -70,7 +69,7 @@ class BlobWindow {
 
   /// One attempt; false when a compare-and-swap was lost. Counts what was written in `recorded`. `history` may be
   /// empty.
-  [[nodiscard]] Result<bool> record(std::span<const Digest> digests, const History& history, Recorded& recorded) {
+  [[nodiscard]] Result<bool> record(std::span<const Digest> digests, const ReadSeen& history, Recorded& recorded) {
     auto list = load_list();
     if (!list) return std::move(list).error();
     if (list->slices.slice_seconds() != clock_.slice_seconds()) return begin_anew(*list, recorded);
@@ -168,7 +167,7 @@ class BlobWindow {
 
   /// Adds to the newest slice, which it opens where it is not listed. False: a compare-and-swap was lost.
   [[nodiscard]] Result<bool> add(const List& list, const Slices& blobs, std::span<const Digest> digests,
-                                 const History& history, Recorded& recorded) {
+                                 const ReadSeen& history, Recorded& recorded) {
     const BlobSlices::Slice* listed = list.slices.find(newest_);
     const std::optional<Blob>& blob = blobs.at(newest_);
     const bool open = listed != nullptr && !listed->opening && blob;
@@ -199,7 +198,7 @@ class BlobWindow {
 
   /// Lists the slices that there are and those of the history, then writes what is missing of them, the oldest first.
   [[nodiscard]] Result<bool> rebuild(const List& list, const Slices& blobs, std::span<const Digest> digests,
-                                     const History& history, Recorded& recorded) {
+                                     const ReadSeen& history, Recorded& recorded) {
     // Read after the slices were: what they held is in it.
     auto known = read(history);
     if (!known) return std::move(known).error();
@@ -226,10 +225,10 @@ class BlobWindow {
   }
 
   /// The history by live slices; the newest is always among them.
-  [[nodiscard]] Result<Known> read(const History& history) const {
+  [[nodiscard]] Result<Known> read(const ReadSeen& history) const {
     Known by_slice{{newest_, {}}};
     if (!history) return by_slice;
-    auto all = history();
+    auto all = history(clock_.window_start(newest_));
     if (!all) return std::move(all).error();
     for (const SeenDigest& seen : *all) {
       // A history whose clock runs ahead of ours must not open a slice that does not exist yet.

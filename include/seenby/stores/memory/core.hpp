@@ -185,7 +185,7 @@ class MemoryCore {
     }
     std::vector<SliceDigest> digests;
     if (!reading) return digests;
-    auto history = (*reading)(user);
+    auto history = (*reading)(user, slices.window_start(newest));
     if (!history) return std::move(history).error();
     digests.reserve(history->size());
     const auto& context = state()->context;

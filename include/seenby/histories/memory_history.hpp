@@ -1,0 +1,214 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// MemoryHistory: a history in memory.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "seenby/clock.hpp"
+#include "seenby/detail/user_key.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/result.hpp"
+
+namespace seenby {
+
+/// A history in memory, an EventHistory: for tests, for examples, and for processes that keep the truth themselves.
+/// Exact sets cost a hundred bytes an item and more; that is why filters exist. `event_count` looks at every user.
+///
+/// Thread safety: any thread may call anything. A batch of events of many users is all or nothing for each user, in
+/// order, not for the batch: only running out of memory ends one half-way.
+template <HashableItem User, HashableItem Item>
+class MemoryHistory {
+ public:
+  using user_type = User;
+  using item_type = Item;
+  using Event = SeenEvent<User, Item>;
+
+  Result<void> append(const User& user, std::span<const Item> items, Time when) {
+    if (items.empty()) return {};
+    const auto key = detail::user_key(user);
+    Shard& shard = shard_of(key);
+    const std::lock_guard lock(shard.mutex);
+    Record& record = record_of(shard, key, user);
+    for (const Item& item : items) record.items[item].add(detail::event_number({}, when), when);
+    return {};
+  }
+  Result<std::size_t> append(std::span<const Event> events) {
+    std::size_t fresh = 0;
+    for (const Event& event : events) {
+      const auto key = detail::user_key(event.user);
+      Shard& shard = shard_of(key);
+      const std::lock_guard lock(shard.mutex);
+      Sights& sights = record_of(shard, key, event.user).items[event.item];
+      fresh += sights.add(detail::event_number(event.id, event.seen_at), event.seen_at) ? 1U : 0U;
+    }
+    return fresh;
+  }
+
+  Result<void> contains(const User& user, std::span<const Item> items, std::span<std::uint8_t> out,
+                        Time since = all_time) const {
+    read(user, [&](const Record* record) {
+      for (std::size_t i = 0; i < items.size(); ++i) {
+        out[i] = 0;
+        if (record == nullptr) continue;
+        const auto found = record->items.find(items[i]);
+        out[i] = found != record->items.end() && found->second.latest >= since ? 1 : 0;
+      }
+    });
+    return {};
+  }
+  [[nodiscard]] Result<std::vector<SeenItem<Item>>> seen_since(const User& user, Time since = all_time) const {
+    std::vector<SeenItem<Item>> list;
+    read(user, [&](const Record* record) {
+      if (record == nullptr) return;
+      list.reserve(record->items.size());
+      for (const auto& [item, sights] : record->items) {
+        if (sights.latest >= since) list.push_back({item, sights.latest});
+      }
+    });
+    return list;
+  }
+
+  Result<bool> forget(const User& user) {
+    const auto key = detail::user_key(user);
+    Shard& shard = shard_of(key);
+    const std::lock_guard lock(shard.mutex);
+    return shard.users.erase(key) != 0;
+  }
+  Result<std::size_t> erase(const User& user, std::span<const Item> items) {
+    const auto key = detail::user_key(user);
+    Shard& shard = shard_of(key);
+    const std::lock_guard lock(shard.mutex);
+    const auto found = shard.users.find(key);
+    std::size_t erased = 0;
+    if (found == shard.users.end()) return erased;
+    for (const Item& item : items) erased += found->second.items.erase(item);
+    if (found->second.items.empty()) shard.users.erase(found);
+    return erased;
+  }
+  Result<bool> merge(const User& from, const User& into) {
+    const auto source_key = detail::user_key(from);
+    const auto target_key = detail::user_key(into);
+    if (source_key == target_key) return false;
+    Shard& source = shard_of(source_key);
+    Shard& target = shard_of(target_key);
+    std::unique_lock first(source.mutex, std::defer_lock);
+    std::unique_lock second(target.mutex, std::defer_lock);
+    if (&source == &target) {
+      first.lock();
+    } else {
+      std::lock(first, second);
+    }
+    const auto found = source.users.find(source_key);
+    if (found == source.users.end()) return false;
+    Record& kept = record_of(target, target_key, into);
+    for (const auto& [item, sights] : found->second.items) kept.items[item].add(sights);
+    source.users.erase(source_key);
+    return true;
+  }
+
+  [[nodiscard]] Result<std::vector<User>> users(const std::optional<User>& after, std::size_t limit) const {
+    std::vector<User> page;
+    const auto last = after ? std::optional(detail::user_key(*after)) : std::nullopt;
+    for (std::size_t i = last ? index_of(*last) : 0; i < shards_.size() && page.size() < limit; ++i) {
+      const Shard& shard = shards_[i];
+      const std::shared_lock lock(shard.mutex);
+      auto at = last && i == index_of(*last) ? shard.users.upper_bound(*last) : shard.users.begin();
+      for (; at != shard.users.end() && page.size() < limit; ++at) page.push_back(at->second.user);
+    }
+    return page;
+  }
+  [[nodiscard]] Result<std::uint64_t> item_count(const User& user, Time since = all_time) const {
+    std::uint64_t count = 0;
+    read(user, [&](const Record* record) {
+      if (record == nullptr) return;
+      for (const auto& [item, sights] : record->items) count += sights.latest >= since ? 1U : 0U;
+    });
+    return count;
+  }
+  [[nodiscard]] Result<std::uint64_t> event_count(const Item& item) const {
+    std::uint64_t count = 0;
+    for (const Shard& shard : shards_) {
+      const std::shared_lock lock(shard.mutex);
+      for (const auto& [key, record] : shard.users) {
+        if (const auto found = record.items.find(item); found != record.items.end()) {
+          count += found->second.events.size();
+        }
+      }
+    }
+    return count;
+  }
+
+ private:
+  /// What a user saw of one item.
+  struct Sights {
+    Time latest = all_time;
+    std::vector<std::uint64_t> events;  // a handful at most: a search is a scan
+
+    /// False when the event is there already.
+    bool add(std::uint64_t event, Time when) {
+      if (std::find(events.begin(), events.end(), event) != events.end()) return false;
+      events.push_back(event);
+      latest = std::max(latest, when);
+      return true;
+    }
+    void add(const Sights& other) {
+      for (const std::uint64_t event : other.events) add(event, other.latest);
+      latest = std::max(latest, other.latest);
+    }
+  };
+  struct ItemHash {
+    std::size_t operator()(const Item& item) const noexcept {
+      return static_cast<std::size_t>(Mix64Hash{}(item).value);
+    }
+  };
+  struct Record {
+    User user;
+    std::unordered_map<Item, Sights, ItemHash> items;
+  };
+  struct KeyOrder {
+    bool operator()(const detail::UserKey& a, const detail::UserKey& b) const noexcept {
+      return a.low != b.low ? a.low < b.low : a.high < b.high;
+    }
+  };
+  struct Shard {
+    mutable std::shared_mutex mutex;
+    std::map<detail::UserKey, Record, KeyOrder> users;  // in order, for `users` to go on where it stopped
+  };
+
+  static Record& record_of(Shard& shard, const detail::UserKey& key, const User& user) {
+    return shard.users.try_emplace(key, Record{user, {}}).first->second;
+  }
+  template <class Use>
+  void read(const User& user, const Use& use) const {
+    const auto key = detail::user_key(user);
+    const Shard& shard = shards_[index_of(key)];
+    const std::shared_lock lock(shard.mutex);
+    const auto found = shard.users.find(key);
+    use(found == shard.users.end() ? nullptr : &found->second);
+  }
+  [[nodiscard]] static std::size_t index_of(const detail::UserKey& key) noexcept {
+    return detail::UserKeyHash{}(key) % shard_count;
+  }
+  [[nodiscard]] Shard& shard_of(const detail::UserKey& key) { return shards_[index_of(key)]; }
+
+  static constexpr std::size_t shard_count = 64;
+  std::array<Shard, shard_count> shards_;
+};
+
+}  // namespace seenby

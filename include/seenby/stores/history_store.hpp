@@ -1,0 +1,107 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// HistoryStore: any history as the store, for exact answers behind the same SeenFilter.
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "seenby/clock.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/result.hpp"
+#include "seenby/stores/filter_store.hpp"
+#include "seenby/stores/slice_clock.hpp"
+
+namespace seenby {
+
+/// Answers from a history, exactly: no filter, no wrong hide, no rebuild. Small sets and exact answers are a change of
+/// one type:
+///
+///     seenby::MemoryHistory<User, Item> seen;
+///     seenby::SeenFilter filter{seenby::HistoryStore{seen, {.window = 30 * 24h}}};
+///
+/// A check is one query a user; a user without a row is known and saw nothing. Of the policy only window, clock, seed
+/// and users_per_request say anything; the window is exact, and what leaves it stays in the history. Give the facade
+/// no second history: this one is written already. The history must outlive the store.
+///
+/// Thread safety: the history's.
+template <HistoryLike History, Hasher Hash = Xxh3Hash>
+class HistoryStore {
+ public:
+  using user_type = typename History::user_type;
+  using item_type = typename History::item_type;
+  using hasher_type = Hash;
+
+  /// Throws std::invalid_argument for a policy that cannot be kept.
+  explicit HistoryStore(History& history, StorePolicy policy = {})
+      : history_(&history), policy_(std::move(policy)), hash_(policy_.seed), counters_(std::make_unique<Counters>()) {
+    const detail::SliceClock checked(policy_);
+    static_cast<void>(checked);
+  }
+
+  [[nodiscard]] const StorePolicy& policy() const noexcept { return policy_; }
+  [[nodiscard]] Hash hasher() const noexcept { return hash_; }
+  [[nodiscard]] History& history() const noexcept { return *history_; }
+
+  void check(std::span<const user_type> users, const ItemBatch<item_type>& batch, std::span<std::uint8_t> seen_by,
+             std::span<UserStatus> status) const {
+    std::fill(seen_by.begin(), seen_by.end(), std::uint8_t{0});
+    std::vector<std::uint8_t> seen(batch.size());
+    const Time since = window_start(policy_.clock(), policy_.window);
+    for (std::size_t i = 0; i < users.size(); ++i) {
+      auto done = history_->contains(users[i], batch.items, std::span(seen), since);
+      if (!done) {
+        status[i] = {UserState::unreachable, std::make_shared<const Error>(std::move(done).error())};
+        continue;
+      }
+      status[i] = {UserState::known, nullptr};
+      for (std::size_t j = 0; j < seen.size(); ++j) seen_by[j] = static_cast<std::uint8_t>(seen_by[j] + seen[j]);
+    }
+  }
+
+  Result<RecordOutcome> record(const user_type& user, const ItemBatch<item_type>& batch) {
+    return record(user, batch, policy_.clock());
+  }
+  /// Items that were seen at a time of their own. `newly_added` is not told: 0.
+  Result<RecordOutcome> record(const user_type& user, const ItemBatch<item_type>& batch, Time when) {
+    auto done = history_->append(user, batch.items, when);
+    auto& counter = done ? counters_->records : counters_->write_failures;
+    counter.fetch_add(batch.size(), std::memory_order_relaxed);
+    if (!done) return std::move(done).error();
+    return RecordOutcome{};
+  }
+  /// Nothing to do: a user without a row is known.
+  Result<void> create(const user_type&) { return {}; }
+  Result<bool> forget(const user_type& user) { return history_->forget(user); }
+  Result<void> merge_users(const user_type& from, const user_type& into) requires MergingHistory<History> {
+    auto moved = history_->merge(from, into);
+    if (!moved) return std::move(moved).error();
+    return {};
+  }
+
+  [[nodiscard]] StoreCounters counters() const {
+    StoreCounters all;
+    all.records = counters_->records.load(std::memory_order_relaxed);
+    all.write_failures = counters_->write_failures.load(std::memory_order_relaxed);
+    return all;
+  }
+
+ private:
+  struct Counters {
+    std::atomic<std::uint64_t> records{0};
+    std::atomic<std::uint64_t> write_failures{0};
+  };
+
+  History* history_;
+  StorePolicy policy_;
+  Hash hash_;
+  std::unique_ptr<Counters> counters_;
+};
+
+}  // namespace seenby
