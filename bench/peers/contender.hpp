@@ -79,7 +79,7 @@ class BareKernel {
   std::vector<Filter> filters_;
   std::vector<std::byte> blocks_;
   std::vector<const Digest*> pages_;
-  std::vector<std::vector<seenby::detail::BitPlanes>> planes_;
+  std::vector<std::vector<seenby::detail::DigestLanes>> lanes_;
   std::vector<std::uint8_t> seen_;
   std::vector<std::uint64_t> unseen_;
 };

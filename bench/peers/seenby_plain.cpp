@@ -122,10 +122,10 @@ BareKernel::BareKernel(std::span<const User> users) {
 
 void BareKernel::prepare(std::span<const Items> pages) {
   pages_.clear();
-  planes_.clear();
+  lanes_.clear();
   for (const Items& page : pages) {
     pages_.push_back(page.digests.data());
-    planes_.push_back(seenby::detail::bit_planes(page.digests));
+    lanes_.push_back(seenby::detail::precompute_lanes(page.digests));
   }
   seen_.resize(page_size);
   unseen_.resize(page_size);
@@ -137,11 +137,11 @@ std::size_t BareKernel::select(std::span<const Request> requests) {
     // Pairs stand in the array as the requests name them: nothing is looked up.
     const Filter& first = filters_[2 * request.page];
     const Filter& second = filters_[2 * request.page + 1];
-    const auto& planes = planes_[request.page];
-    seenby::detail::check_pair(
-        {blocks_.data() + first.offset, first.block_count}, {blocks_.data() + second.offset, second.block_count},
-        {pages_[request.page], planes.empty() ? nullptr : planes.data()}, page_size, seen_.data());
-    total += seenby::detail::compact_at_most(seen_.data(), page_size, 0, 0, unseen_.data());
+    const auto& lanes = lanes_[request.page];
+    seenby::detail::check_pair({blocks_.data() + first.offset, first.block_count},
+                               {blocks_.data() + second.offset, second.block_count},
+                               {pages_[request.page], lanes.empty() ? nullptr : lanes.data()}, page_size, seen_.data());
+    total += seenby::detail::compress(seen_.data(), page_size, 0, 0, unseen_.data());
   }
   return total;
 }

@@ -11,9 +11,15 @@
 #endif
 #endif
 
-// Defined when vector kernels are compiled in. Define SEENBY_DISABLE_SIMD to leave them out.
-#if !defined(SEENBY_DISABLE_SIMD) && !defined(SEENBY_THREAD_SANITIZER) && defined(__x86_64__) && defined(__GNUC__)
+// Defined when vector kernels are compiled in: SEENBY_SIMD, and beside it what the processor family has. Define
+// SEENBY_DISABLE_SIMD to leave them out.
+#if !defined(SEENBY_DISABLE_SIMD) && !defined(SEENBY_THREAD_SANITIZER) && defined(__GNUC__)
+#define SEENBY_SIMD 1
+#if defined(__x86_64__)
 #define SEENBY_X86_KERNELS 1
+#elif defined(__aarch64__) && defined(__ARM_NEON) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define SEENBY_NEON_KERNELS 1
+#endif
 #endif
 
 /// Two translation units, one built with -mavx2 and one without, each instantiate the inline functions of `detail`.
@@ -24,7 +30,7 @@
 /// the kernels are chosen at run time.
 #if defined(SEENBY_THREAD_SANITIZER)
 #define SEENBY_ISA_KERNELS isa_tsan_
-#elif defined(SEENBY_X86_KERNELS)
+#elif defined(SEENBY_SIMD)
 #define SEENBY_ISA_KERNELS isa_
 #else
 #define SEENBY_ISA_KERNELS isa_scalar_

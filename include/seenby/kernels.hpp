@@ -11,11 +11,11 @@
 
 namespace seenby {
 
-/// The kernel that serves batch checks: "scalar", "sse2", "avx2" or "avx512". The best that this machine runs, unless
-/// the environment variable SEENBY_KERNEL names another before the first check, or `use_kernel` does at any time. A
-/// name in SEENBY_KERNEL that is not among `available_kernels()` is ignored without a word, and the best serves:
-/// compare this name with it where it matters. All give the same answers. Builds under ThreadSanitizer or with
-/// SEENBY_DISABLE_SIMD have the scalar kernel only.
+/// The kernel that serves batch checks: "scalar", "portable", "sse2", "ssse3", "avx2" or "avx512". The best that this
+/// machine runs, unless the environment variable SEENBY_KERNEL names another before the first check, or `use_kernel`
+/// does at any time. A name in SEENBY_KERNEL that is not among `available_kernels()` is ignored without a word, and the
+/// best serves: compare this name with it where it matters. All give the same answers. Builds under ThreadSanitizer or
+/// with SEENBY_DISABLE_SIMD have the scalar kernel only.
 [[nodiscard]] inline std::string_view active_kernel_name() noexcept { return detail::kernel().name; }
 
 /// The kernels this build has and this machine runs, the slowest first.

@@ -203,8 +203,8 @@ TEST_CASE("many threads select while users grow, and nothing acknowledged is mis
   CHECK_FALSE(wrong);
 }
 
-TEST_CASE("a store that asks with digests of its own gets their answers, not those of the pool's planes") {
-  Store store{{.wrong_hide_rate = 1e-3}};  // a filter of few blocks: the kind whose checks use planes
+TEST_CASE("a store that asks with digests of its own gets their answers, not those of the pool's lanes") {
+  Store store{{.wrong_hide_rate = 1e-3}};  // a filter of few blocks: the kind whose checks use lanes
   std::vector<Digest> others;
   for (const std::uint64_t id : range(500, 600)) others.push_back(Xxh3Hash{}(id));
   REQUIRE(store.record_digests(alice, others));

@@ -7,6 +7,11 @@
 SEENBY_DETAIL_BEGIN
 
 #if defined(SEENBY_X86_KERNELS)
+/// Whether the processor runs the SSSE3 kernel: every one from 2011 on.
+[[nodiscard]] inline bool cpu_has_ssse3() noexcept {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("ssse3") != 0;
+}
 /// Whether the processor runs the AVX2 kernel and the operating system keeps its registers.
 [[nodiscard]] inline bool cpu_has_avx2() noexcept {
   __builtin_cpu_init();

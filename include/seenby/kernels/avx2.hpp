@@ -2,13 +2,9 @@
 // SPDX-License-Identifier: MIT
 // The AVX2 kernel: one candidate's eight bits are one 256-bit mask, tested against its block by one instruction.
 
-#include "seenby/kernels/scalar.hpp"
+#include "seenby/kernels/avx2_small.hpp"
 
 #if defined(SEENBY_X86_KERNELS)
-#include <immintrin.h>
-
-#define SEENBY_AVX2 [[gnu::target("avx2")]]
-#define SEENBY_AVX2_INLINE [[gnu::target("avx2"), gnu::always_inline]] inline
 
 SEENBY_DETAIL_BEGIN
 
@@ -55,24 +51,28 @@ SEENBY_AVX2_INLINE bool test(SplitBlockRef filter, const Digest& digest) noexcep
   return test(filter, digest);
 }
 
-template <bool Add>
-SEENBY_AVX2_INLINE void check_one(SplitBlockRef filter, const Digest& digest, const Constants& with,
-                                  std::uint8_t& seen) noexcept {
-  const std::uint8_t hit = covers(load_block(filter, digest), mask_of(digest, with));
-  seen = Add ? static_cast<std::uint8_t>(seen + hit) : hit;
-}
-
-template <bool Add>
-SEENBY_AVX2_INLINE void check_pair_one(SplitBlockRef first, SplitBlockRef second, const Digest& digest,
-                                       const Constants& with, std::uint8_t& seen) noexcept {
+template <Answers answers, class... Filters>
+SEENBY_AVX2_INLINE void check_one(const Digest& digest, const Constants& with, std::uint8_t& seen,
+                                  Filters... filters) noexcept {
   const __m256i mask = mask_of(digest, with);
-  const auto hits =
-      static_cast<std::uint8_t>(covers(load_block(first, digest), mask) + covers(load_block(second, digest), mask));
-  seen = Add ? static_cast<std::uint8_t>(seen + hits) : hits;
+  const auto hits = static_cast<std::uint8_t>((covers(load_block(filters, digest), mask) + ...));
+  seen = answer(seen, hits, answers);
 }
 
-/// For a filter that outgrows the cache: asks for blocks well before they are tested.
-template <bool Add>
+/// One filter or a pair, whose blocks the processor fetches in time on its own.
+template <Answers answers, class... Filters>
+SEENBY_AVX2 void check_each(const Digest* digests, std::size_t count, std::uint8_t* seen, Filters... filters) noexcept {
+  const Constants with = constants();
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < 4; ++j) check_one<answers>(digests[i + j], with, seen[i + j], filters...);
+  }
+  for (; i < count; ++i) check_one<answers>(digests[i], with, seen[i], filters...);
+}
+
+/// For a filter that outgrows the cache: prefetches blocks well before they are tested.
+template <Answers answers>
 SEENBY_AVX2 void check_large(SplitBlockRef filter, const Digest* digests, std::size_t count,
                              std::uint8_t* seen) noexcept {
   const Constants with = constants();
@@ -80,33 +80,33 @@ SEENBY_AVX2 void check_large(SplitBlockRef filter, const Digest* digests, std::s
   std::size_t i = 0;
   for (; i + prefetch_distance < count; ++i) {
     __builtin_prefetch(block_of(filter, digests[i + prefetch_distance]));
-    check_one<Add>(filter, digests[i], with, seen[i]);
+    check_one<answers>(digests[i], with, seen[i], filter);
   }
-  for (; i < count; ++i) check_one<Add>(filter, digests[i], with, seen[i]);
+  for (; i < count; ++i) check_one<answers>(digests[i], with, seen[i], filter);
 }
 
-template <bool Add>
-SEENBY_AVX2 void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
-  if (filter.block_count >= large_filter_blocks) return check_large<Add>(filter, digests.first, count, seen);
-  const Constants with = constants();
-  std::size_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-#pragma GCC unroll 4
-    for (std::size_t j = 0; j < 4; ++j) check_one<Add>(filter, digests[i + j], with, seen[i + j]);
-  }
-  for (; i < count; ++i) check_one<Add>(filter, digests[i], with, seen[i]);
+template <Answers answers>
+void check_as(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
+  if (filter.block_count >= large_filter_blocks) return check_large<answers>(filter, digests, count, seen);
+  check_each<answers>(digests, count, seen, filter);
 }
 
-template <bool Add>
-SEENBY_AVX2 void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
-                            std::uint8_t* seen) noexcept {
-  const Constants with = constants();
-  std::size_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-#pragma GCC unroll 4
-    for (std::size_t j = 0; j < 4; ++j) check_pair_one<Add>(first, second, digests[i + j], with, seen[i + j]);
+inline void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen,
+                  Answers answers) noexcept {
+  if (lanes_serve(filter, digests, count)) return check_small(filter, digests.lanes, count, seen, answers);
+  if (answers == Answers::add) return check_as<Answers::add>(filter, digests.first, count, seen);
+  check_as<Answers::replace>(filter, digests.first, count, seen);
+}
+
+/// Small filters one after the other, two others at once: one mask serves both.
+inline void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
+                       std::uint8_t* seen, Answers answers) noexcept {
+  if (lanes_serve(first, digests, count) || lanes_serve(second, digests, count)) {
+    check(first, digests, count, seen, answers);
+    return check(second, digests, count, seen, Answers::add);
   }
-  for (; i < count; ++i) check_pair_one<Add>(first, second, digests[i], with, seen[i]);
+  if (answers == Answers::add) return check_each<Answers::add>(digests.first, count, seen, first, second);
+  check_each<Answers::replace>(digests.first, count, seen, first, second);
 }
 
 /// Digests that share a block follow each other through it, so the answer equals one insert after the other.
@@ -144,9 +144,9 @@ SEENBY_AVX2 inline void match_add(const std::uint64_t* run, std::size_t run_size
 }
 
 /// For each set of eight answers to keep, the positions that move to the front: 2 KiB.
-struct CompactionTable {
+struct CompressionTable {
   std::array<std::array<std::uint8_t, 8>, 256> order{};
-  constexpr CompactionTable() noexcept {
+  constexpr CompressionTable() noexcept {
     for (std::size_t keep = 0; keep < 256; ++keep) {
       std::size_t kept = 0;
       for (std::uint8_t i = 0; i < 8; ++i) {
@@ -155,11 +155,11 @@ struct CompactionTable {
     }
   }
 };
-inline constexpr CompactionTable compaction_table;
+inline constexpr CompressionTable compression_table;
 
 /// Eight answers a step. A whole store ends within the words already examined.
-SEENBY_AVX2 inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
-                                               std::uint64_t first, void* out) noexcept {
+SEENBY_AVX2 inline std::size_t compress(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
+                                        std::uint64_t first, void* out) noexcept {
   const __m128i limit = _mm_set1_epi8(static_cast<char>(most));
   auto* const words = static_cast<std::byte*>(out);
   std::size_t kept = 0;
@@ -168,14 +168,14 @@ SEENBY_AVX2 inline std::size_t compact_at_most(const std::uint8_t* seen, std::si
     const __m128i answers = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(seen + i));
     const __m128i stay = _mm_cmpeq_epi8(_mm_min_epu8(answers, limit), answers);
     const auto keep = static_cast<unsigned>(_mm_movemask_epi8(stay)) & 0xFFU;
-    const __m128i order = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(compaction_table.order[keep].data()));
+    const __m128i order = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(compression_table.order[keep].data()));
     const __m256i base = _mm256_set1_epi64x(static_cast<long long>(first + i));
     auto* const to = reinterpret_cast<__m256i*>(words + kept * 8);
     _mm256_storeu_si256(to, _mm256_add_epi64(base, _mm256_cvtepu8_epi64(order)));
     _mm256_storeu_si256(to + 1, _mm256_add_epi64(base, _mm256_cvtepu8_epi64(_mm_srli_si128(order, 4))));
     kept += static_cast<std::size_t>(__builtin_popcount(keep));
   }
-  return kept + scalar::compact_at_most(seen + i, count - i, most, first + i, words + kept * 8);
+  return kept + scalar::compress(seen + i, count - i, most, first + i, words + kept * 8);
 }
 
 }  // namespace avx2

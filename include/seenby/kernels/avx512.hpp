@@ -58,48 +58,47 @@ SEENBY_AVX512_INLINE __m128i count_round(const SplitBlockRef (&filters)[Filters]
 }
 
 /// The last one to seven candidates. Absent digests read as zero, whose block every filter has.
-template <bool Add, std::size_t Filters>
+template <std::size_t Filters>
 SEENBY_AVX512_INLINE void check_tail(const SplitBlockRef (&filters)[Filters], const Digest* digests, std::size_t count,
-                                     std::uint8_t* seen, __m512i salts) noexcept {
+                                     std::uint8_t* seen, Answers answers, __m512i salts) noexcept {
   const auto present = static_cast<__mmask8>((1U << count) - 1U);
   const __m512i padded = _mm512_maskz_loadu_epi64(present, digests);
   Digest round[round_size];
   _mm512_storeu_si512(round, padded);
   const __m128i hits = count_round(filters, round, padded, salts);
-  const __m128i before = Add ? _mm_maskz_loadu_epi8(present, seen) : _mm_setzero_si128();
+  const __m128i before = _mm_maskz_loadu_epi8(present & static_cast<std::uint8_t>(answers), seen);
   _mm_mask_storeu_epi8(seen, present, _mm_add_epi8(before, hits));
 }
 
 /// Answers one whole round.
-template <bool Add, std::size_t Filters>
+template <std::size_t Filters>
 SEENBY_AVX512_INLINE void check_round(const SplitBlockRef (&filters)[Filters], const Digest* round, std::uint8_t* seen,
-                                      __m512i salts) noexcept {
+                                      Answers answers, __m512i salts) noexcept {
   const __m128i hits = count_round(filters, round, _mm512_loadu_si512(round), salts);
-  auto* out = reinterpret_cast<__m128i*>(seen);
-  _mm_storel_epi64(out, Add ? _mm_add_epi8(_mm_loadl_epi64(out), hits) : hits);
+  const __m128i before = _mm_maskz_loadu_epi8(static_cast<std::uint8_t>(answers), seen);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(seen), _mm_add_epi8(before, hits));
 }
 
 /// Filters of any size.
-template <bool Add, class... Filters>
-SEENBY_AVX512_INLINE void check_any(const Digest* digests, std::size_t count, std::uint8_t* seen,
+template <class... Filters>
+SEENBY_AVX512_INLINE void check_any(const Digest* digests, std::size_t count, std::uint8_t* seen, Answers answers,
                                     Filters... of) noexcept {
   const SplitBlockRef filters[sizeof...(Filters)] = {of...};
   const __m512i salt = salts();
   std::size_t i = 0;
-  for (; i + round_size <= count; i += round_size) check_round<Add>(filters, digests + i, seen + i, salt);
+  for (; i + round_size <= count; i += round_size) check_round(filters, digests + i, seen + i, answers, salt);
   if (i == count) return;
-  if (!Add && count >= round_size) {
+  if (answers == Answers::replace && count >= round_size) {
     // The last round once more over candidates that are answered already: cheaper than one with gaps.
-    check_round<Add>(filters, digests + count - round_size, seen + count - round_size, salt);
+    check_round(filters, digests + count - round_size, seen + count - round_size, answers, salt);
   } else {
-    check_tail<Add>(filters, digests + i, count - i, seen + i, salt);
+    check_tail(filters, digests + i, count - i, seen + i, answers, salt);
   }
 }
 
-/// For a filter that outgrows the cache: asks for blocks well before they are tested.
-template <bool Add>
-SEENBY_AVX512 void check_large(SplitBlockRef filter, const Digest* digests, std::size_t count,
-                               std::uint8_t* seen) noexcept {
+/// For a filter that outgrows the cache: prefetches blocks well before they are tested.
+SEENBY_AVX512 inline void check_large(SplitBlockRef filter, const Digest* digests, std::size_t count,
+                                      std::uint8_t* seen, Answers answers) noexcept {
   const SplitBlockRef filters[1] = {filter};
   const __m512i salt = salts();
   for (std::size_t i = 0; i < count && i < prefetch_distance; ++i) __builtin_prefetch(block_of(filter, digests[i]));
@@ -109,31 +108,30 @@ SEENBY_AVX512 void check_large(SplitBlockRef filter, const Digest* digests, std:
     for (std::size_t j = i + prefetch_distance; j < i + prefetch_distance + round_size; ++j) {
       __builtin_prefetch(block_of(filter, digests[j]));
     }
-    check_round<Add>(filters, digests + i, seen + i, salt);
+    check_round(filters, digests + i, seen + i, answers, salt);
   }
-  check_any<Add>(digests + i, count - i, seen + i, filter);
+  check_any(digests + i, count - i, seen + i, answers, filter);
 }
 
-template <bool Add>
-SEENBY_AVX512 void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
-  if (filter.block_count >= large_filter_blocks) return check_large<Add>(filter, digests.first, count, seen);
-  if (is_small(filter) && is_worth_turning(digests, count)) return check_small<Add>(digests, count, seen, filter);
-  check_any<Add>(digests.first, count, seen, filter);
+SEENBY_AVX512 inline void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen,
+                                Answers answers) noexcept {
+  if (filter.block_count >= large_filter_blocks) return check_large(filter, digests.first, count, seen, answers);
+  if (is_small(filter) && lanes_pay(digests, count)) return check_small(digests, count, seen, answers, filter);
+  check_any(digests.first, count, seen, answers, filter);
 }
 
-/// A small filter beside a large one goes its own way where its planes are there: 53 ns a hundred candidates, together
+/// A small filter beside a large one is checked on its own where lanes are there: 53 ns a hundred candidates, together
 /// 66.
-template <bool Add>
-SEENBY_AVX512 void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
-                              std::uint8_t* seen) noexcept {
-  if (is_worth_turning(digests, count)) {
-    if (is_small(first) && is_small(second)) return check_small<Add>(digests, count, seen, first, second);
-    if (digests.planes != nullptr && (is_small(first) || is_small(second))) {
-      check_planes<Add>(digests.planes, count, seen, is_small(first) ? first : second);
-      return check_any<true>(digests.first, count, seen, is_small(first) ? second : first);
+SEENBY_AVX512 inline void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
+                                     std::uint8_t* seen, Answers answers) noexcept {
+  if (lanes_pay(digests, count)) {
+    if (is_small(first) && is_small(second)) return check_small(digests, count, seen, answers, first, second);
+    if (digests.lanes != nullptr && (is_small(first) || is_small(second))) {
+      check_lanes(digests.lanes, count, seen, answers, is_small(first) ? first : second);
+      return check_any(digests.first, count, seen, Answers::add, is_small(first) ? second : first);
     }
   }
-  check_any<Add>(digests.first, count, seen, first, second);
+  check_any(digests.first, count, seen, answers, first, second);
 }
 
 /// Eight candidates' digests against `Size` of the run: each comparison keeps the candidates that still differ.
@@ -170,8 +168,8 @@ SEENBY_AVX512 inline void match_add(const std::uint64_t* run, std::size_t run_si
 
 /// Eight answers a step: the words that stay are compressed in a register and stored whole, since a compressing store
 /// is microcoded on AMD's cores. A whole store ends within the words already examined.
-SEENBY_AVX512 inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
-                                                 std::uint64_t first, void* out) noexcept {
+SEENBY_AVX512 inline std::size_t compress(const std::uint8_t* seen, std::size_t count, std::uint8_t most,
+                                          std::uint64_t first, void* out) noexcept {
   const __m128i limit = _mm_set1_epi8(static_cast<char>(most));
   const __m512i step = _mm512_set1_epi64(8);
   __m512i word =

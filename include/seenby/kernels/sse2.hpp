@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The SSE2 kernel: what every x86-64 processor runs, and what single operations inline to in a plain build.
+// SSE2, single operations: what every x86-64 processor runs, and what single operations inline to in a plain build.
 
 #include "seenby/kernels/scalar.hpp"
 

@@ -14,56 +14,39 @@
 
 #include "seenby/kernels/avx2.hpp"
 #include "seenby/kernels/avx512.hpp"
+#include "seenby/kernels/portable.hpp"
 #include "seenby/kernels/scalar.hpp"
 #include "seenby/kernels/sse2.hpp"
+#include "seenby/kernels/ssse3.hpp"
 
 SEENBY_DETAIL_BEGIN
 
-/// One kernel: the same answers, bit for bit, whichever serves. `seen` may not overlap the digests. Any count, 0 too.
-struct Kernel {
-  using Check = void (*)(SplitBlockRef, DigestsRef, std::size_t, std::uint8_t*) noexcept;
-  using CheckPair = void (*)(SplitBlockRef, SplitBlockRef, DigestsRef, std::size_t, std::uint8_t*) noexcept;
-  using Insert = std::size_t (*)(std::byte*, std::uint32_t, const Digest*, std::size_t) noexcept;
-  using Match = void (*)(const std::uint64_t*, std::size_t, const Digest*, std::size_t, std::uint8_t*) noexcept;
-  using WorkOut = void (*)(const Digest*, std::size_t, BitPlanes*) noexcept;
-  using Compact = std::size_t (*)(const std::uint8_t*, std::size_t, std::uint8_t, std::uint64_t, void*) noexcept;
-
-  std::string_view name;
-  bool (*runs_here)() noexcept;
-  Check check;
-  Check check_add;
-  CheckPair check_pair;
-  CheckPair check_pair_add;
-  Insert insert;
-  Match match_add;
-  Compact compact_at_most;
-  WorkOut work_out;                  ///< null where the kernel has no use for planes
-  std::size_t least_for_planes = 0;  ///< the smallest batch it uses them in
-};
-
-/// Where AVX2's kernel stands among the compiled ones; those behind it need what it needs.
-inline constexpr std::size_t avx2_kernel = 2;
-
 /// Every kernel in this build, the slowest first; the machine may lack the later ones.
 [[nodiscard]] inline std::span<const Kernel> compiled_kernels() noexcept {
+  static constexpr auto always = []() noexcept { return true; };
   static constexpr Kernel kernels[] = {
-    {"scalar", []() noexcept { return true; }, one_by_one::check<split_block_test, false>,
-     one_by_one::check<split_block_test, true>, one_by_one::check_pair<split_block_test, false>,
-     one_by_one::check_pair<split_block_test, true>, one_by_one::insert<split_block_insert>, scalar::match_add,
-     scalar::compact_at_most, nullptr},
+    {"scalar", always, one_by_one::check<split_block_test>, one_by_one::check_pair<split_block_test>,
+     one_by_one::insert<split_block_insert>, scalar::match_add, scalar::compress, nullptr, 0},
+#if defined(SEENBY_SIMD)
+    {"portable", always, one_by_one::check<portable::test>, one_by_one::check_pair<portable::test>,
+     one_by_one::insert<portable::insert>, scalar::match_add, scalar::compress, nullptr, 0},
+#endif
 #if defined(SEENBY_X86_KERNELS)
-    {"sse2", []() noexcept { return true; }, one_by_one::check<sse2::test, false>, one_by_one::check<sse2::test, true>,
-     one_by_one::check_pair<sse2::test, false>, one_by_one::check_pair<sse2::test, true>,
-     one_by_one::insert<sse2::insert>, scalar::match_add, scalar::compact_at_most, nullptr},
-    {"avx2", cpu_has_avx2, avx2::check<false>, avx2::check<true>, avx2::check_pair<false>, avx2::check_pair<true>,
-     avx2::insert, avx2::match_add, avx2::compact_at_most, nullptr},
-    {"avx512", cpu_has_avx512, avx512::check<false>, avx512::check<true>, avx512::check_pair<false>,
-     avx512::check_pair<true>, avx2::insert, avx512::match_add, avx512::compact_at_most, avx512::work_out,
-     avx512::small_least_count},
+    {"sse2", always, one_by_one::check<sse2::test>, one_by_one::check_pair<sse2::test>,
+     one_by_one::insert<sse2::insert>, scalar::match_add, scalar::compress, nullptr, 0},
+    {"ssse3", cpu_has_ssse3, ssse3::check, ssse3::check_pair, one_by_one::insert<sse2::insert>, scalar::match_add,
+     scalar::compress, ssse3::precompute, ssse3::least_for_lanes},
+    {"avx2", cpu_has_avx2, avx2::check, avx2::check_pair, avx2::insert, avx2::match_add, avx2::compress,
+     avx2::precompute, avx2::least_for_lanes},
+    {"avx512", cpu_has_avx512, avx512::check, avx512::check_pair, avx2::insert, avx512::match_add, avx512::compress,
+     avx512::precompute, avx512::least_for_lanes},
 #endif
   };
   return kernels;
 }
+
+/// Where AVX2's kernel is among the compiled ones; those behind it need what it needs.
+inline constexpr std::size_t avx2_kernel = 4;
 
 SEENBY_DETAIL_END
 
@@ -102,7 +85,7 @@ SEENBY_DETAIL_BEGIN
 
 /// The kernel that serves: one load and an indexed address on every call but the first.
 [[nodiscard]] inline const Kernel& kernel() noexcept {
-#if defined(SEENBY_X86_KERNELS)
+#if defined(SEENBY_SIMD)
   const std::size_t choice = chosen_kernel.load(std::memory_order_relaxed);
   return compiled_kernels()[choice != no_kernel ? choice : choose_kernel()];
 #else
@@ -112,38 +95,25 @@ SEENBY_DETAIL_BEGIN
 
 /// seen[i] = 1 when the filter may contain digest i, else 0.
 inline void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
-  kernel().check(filter, digests, count, seen);
-}
-/// seen[i] += 1 when the filter may contain digest i.
-inline void check_add(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
-  kernel().check_add(filter, digests, count, seen);
+  kernel().check(filter, digests, count, seen, Answers::replace);
 }
 /// seen[i] = how many of two filters may contain digest i, from one mask for both.
 inline void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
                        std::uint8_t* seen) noexcept {
-  kernel().check_pair(first, second, digests, count, seen);
-}
-/// seen[i] += how many of two filters may contain digest i.
-inline void check_pair_add(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
-                           std::uint8_t* seen) noexcept {
-  kernel().check_pair_add(first, second, digests, count, seen);
+  kernel().check_pair(first, second, digests, count, seen, Answers::replace);
 }
 /// seen[i] = how many of the filters (at most 255) may contain digest i.
 inline void check_all(std::span<const SplitBlockRef> filters, DigestsRef digests, std::size_t count,
                       std::uint8_t* seen) noexcept {
+  if (filters.empty() && count > 0) std::memset(seen, 0, count);
   const Kernel& serving = kernel();
-  std::size_t i = filters.size() % 2;
-  if (i == 1) {
-    serving.check(filters[0], digests, count, seen);
-  } else if (!filters.empty()) {
-    serving.check_pair(filters[0], filters[1], digests, count, seen);
-    i = 2;
-  } else if (count > 0) {
-    std::memset(seen, 0, count);
+  Answers answers = Answers::replace;
+  for (; filters.size() >= 2; filters = filters.subspan(2), answers = Answers::add) {
+    serving.check_pair(filters[0], filters[1], digests, count, seen, answers);
   }
-  for (; i < filters.size(); i += 2) serving.check_pair_add(filters[i], filters[i + 1], digests, count, seen);
+  if (!filters.empty()) serving.check(filters[0], digests, count, seen, answers);
 }
-/// Inserts a batch; returns how many digests set a bit that was clear when their turn came.
+/// Inserts a batch; returns how many digests set a bit that was clear when they were reached.
 inline std::size_t insert(std::byte* blocks, std::uint32_t block_count, const Digest* digests,
                           std::size_t count) noexcept {
   return kernel().insert(blocks, block_count, digests, count);
@@ -153,28 +123,30 @@ inline void match_add(const std::uint64_t* run, std::size_t run_size, const Dige
                       std::uint8_t* seen) noexcept {
   kernel().match_add(run, run_size, digests, count, seen);
 }
-/// What the serving kernel wants to have been worked out of digests that are checked again and again, if anything.
-[[nodiscard]] inline std::vector<BitPlanes> bit_planes(std::span<const Digest> digests) {
-  std::vector<BitPlanes> planes;
+/// The lanes of digests that are checked again and again, where the serving kernel uses them.
+[[nodiscard]] inline std::vector<DigestLanes> precompute_lanes(std::span<const Digest> digests) {
+  std::vector<DigestLanes> lanes;
   const Kernel& serving = kernel();
-  if (serving.work_out != nullptr && digests.size() >= serving.least_for_planes) {
-    planes.resize((digests.size() + BitPlanes::candidates - 1) / BitPlanes::candidates);
-    serving.work_out(digests.data(), digests.size(), planes.data());
+  if (serving.precompute != nullptr && digests.size() >= serving.least_for_lanes) {
+    lanes.resize((digests.size() + DigestLanes::candidates - 1) / DigestLanes::candidates);
+    serving.precompute(digests.data(), digests.size(), lanes.data());
   }
-  return planes;
+  return lanes;
 }
 /// Writes the 64-bit words first + i of every i with seen[i] <= most to `out`, in order, and returns how many. `out`
 /// has room for `count` of them, at any alignment; what a caller puts into the high half of `first` stays.
-inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, std::uint8_t most, std::uint64_t first,
-                                   void* out) noexcept {
-  return kernel().compact_at_most(seen, count, most, first, out);
+inline std::size_t compress(const std::uint8_t* seen, std::size_t count, std::uint8_t most, std::uint64_t first,
+                            void* out) noexcept {
+  return kernel().compress(seen, count, most, first, out);
 }
 
 /// Whether one digest may be contained. Inlined where the translation unit is built for AVX2 (0.45 ns); elsewhere a
 /// branch that always goes the same way and a direct call take 1.2 ns, a call through the table or SSE2 in line 1.4.
 [[nodiscard]] inline bool test(SplitBlockRef filter, Digest digest) noexcept {
-#if !defined(SEENBY_X86_KERNELS)
+#if !defined(SEENBY_SIMD)
   return split_block_test(filter, digest);
+#elif !defined(SEENBY_X86_KERNELS)
+  return portable::test(filter, digest);
 #elif defined(__AVX2__)
   return avx2::test(filter, digest);
 #else
@@ -187,6 +159,8 @@ inline std::size_t compact_at_most(const std::uint8_t* seen, std::size_t count, 
 inline bool insert(std::byte* blocks, std::uint32_t block_count, Digest digest) noexcept {
 #if defined(SEENBY_X86_KERNELS)
   return sse2::insert(blocks, block_count, digest);
+#elif defined(SEENBY_SIMD)
+  return portable::insert(blocks, block_count, digest);
 #else
   return split_block_insert(blocks, block_count, digest);
 #endif

@@ -45,7 +45,7 @@ class CandidatePool {
     digests_.reserve(items_.size());
     for (const Item& item : items_) digests_.push_back(hash_(item));
     drop_duplicates();
-    planes_ = detail::bit_planes(digests_);
+    lanes_ = detail::precompute_lanes(digests_);
   }
   template <detail::InputRange Range>
   requires std::convertible_to<detail::RangeReference<Range>, Item>
@@ -66,7 +66,7 @@ class CandidatePool {
   [[nodiscard]] ItemBatch<Item> distinct() const noexcept {
     return {first_at_.empty() ? std::span<const Item>(items_) : std::span<const Item>(distinct_items_),
             digests_,
-            {planes_.empty() ? nullptr : planes_.data(), digests_.data()}};
+            {lanes_.empty() ? nullptr : lanes_.data(), digests_.data()}};
   }
   /// Where distinct candidate i stands among the items as given.
   [[nodiscard]] std::uint32_t index_of(std::size_t i) const noexcept {
@@ -98,7 +98,7 @@ class CandidatePool {
 
   std::vector<Item> items_;
   std::vector<Digest> digests_;            // of the distinct candidates
-  std::vector<detail::BitPlanes> planes_;  // of these digests; empty where the kernel has no use for them
+  std::vector<detail::DigestLanes> lanes_;  // of these digests; empty where the kernel has no use for them
   std::vector<Item> distinct_items_;       // empty while nothing repeats
   std::vector<std::uint32_t> first_at_;    // empty while nothing repeats
   [[no_unique_address]] Hash hash_;

@@ -32,7 +32,7 @@ inline std::size_t place_unseen(std::span<const std::uint8_t> seen_by, std::uint
     // a third of a whole request.
     static_assert(sizeof(Pick) == 8 && std::is_trivially_copyable_v<Pick> && offsetof(Pick, reason) == 4);
     const std::uint64_t word = first | (static_cast<std::uint64_t>(reason) << 32);
-    return compact_at_most(seen_by.data(), seen_by.size(), 0, word, picks);
+    return compress(seen_by.data(), seen_by.size(), 0, word, picks);
   } else {
     std::size_t count = 0;
     for (std::size_t i = 0; i < seen_by.size(); ++i) {
@@ -130,7 +130,7 @@ class SelectionBuilder {
   /// one is asked once.
   [[nodiscard]] std::size_t next_chunk(std::size_t at) const noexcept {
     if constexpr (RemoteStore<typename Filter::store_type>) return std::numeric_limits<std::size_t>::max();
-    // Multiples of 64, so that every piece keeps its planes.
+    // Multiples of 64, so that every piece keeps its lanes.
     const std::size_t first = options_.limit < 128 ? (2 * options_.limit + 63) / 64 * 64 : 256;
     return std::max({first, std::size_t{64}, at});
   }

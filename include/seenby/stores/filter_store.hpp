@@ -60,14 +60,14 @@ template <class Item>
 struct ItemBatch {
   std::span<const Item> items;
   std::span<const Digest> digests;
-  /// What a pool worked out of the digests for the kernels; nothing where nobody did, which changes no answer.
-  detail::PlanesOf planes{};
+  /// What a pool precomputed of the digests for the kernels; the answers are the same without it.
+  detail::LanesOf lanes{};
 
   [[nodiscard]] std::size_t size() const noexcept { return digests.size(); }
-  [[nodiscard]] detail::DigestSpan digest_span() const noexcept { return {digests, planes.serving(digests.data())}; }
-  /// Keeps the planes where `offset` is a multiple of the candidates that one of them is for, 64.
+  [[nodiscard]] detail::DigestSpan digest_span() const noexcept { return {digests, lanes.serving(digests.data())}; }
+  /// Keeps the lanes where `offset` is a multiple of the 64 candidates of one of them.
   [[nodiscard]] ItemBatch subspan(std::size_t offset, std::size_t count) const noexcept {
-    return {items.subspan(offset, count), digests.subspan(offset, count), planes.from(offset)};
+    return {items.subspan(offset, count), digests.subspan(offset, count), lanes.from(offset)};
   }
 };
 
