@@ -93,7 +93,7 @@ template <class Layout>
 std::uint64_t insert(std::size_t rounds) {
   seenby::BloomFilter<Item, Layout> filter({.expected_items = 10'000, .target_fpr = 0.01});
   for (std::size_t i = 0; i < rounds; ++i) filter.insert(Item{i});
-  return filter.items();
+  return filter.size();
 }
 
 std::uint64_t pool(std::size_t rounds) {

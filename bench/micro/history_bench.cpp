@@ -56,7 +56,7 @@ void window_check(benchmark::State& state) {
     filter.insert(i);
     if ((i + 1) % (items / slices + 1) == 0) now += filter.slice_length();
   }
-  check_batches(state, filter, static_cast<double>(filter.items()));
+  check_batches(state, filter, static_cast<double>(filter.size()));
 }
 BENCHMARK_TEMPLATE(window_check, seenby::ClassicLayout)->ArgsProduct({{1, 6, 30}, {100, 2'000, 100'000}});
 BENCHMARK_TEMPLATE(window_check, seenby::SplitBlockLayout)->ArgsProduct({{1, 6, 30}, {100, 2'000, 100'000}});

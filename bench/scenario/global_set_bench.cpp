@@ -163,7 +163,7 @@ void global_set(benchmark::State& state) {
     state.counters["insert_speedup_cpu"] = 2 * insert1.cpu_ns / insert2.cpu_ns;
     state.counters["check_speedup_wall"] = hit1.wall_ns / hit2.wall_ns;
     state.counters["check_speedup_cpu"] = 2 * hit1.cpu_ns / hit2.cpu_ns;
-    state.counters["fpr_over_plan"] = rate / filter->planned_fpr(items);
+    state.counters["fpr_over_plan"] = rate / filter->expected_fpr(items);
     state.counters["bits_item"] = static_cast<double>(filter->capacity_bits()) / static_cast<double>(items);
     state.counters["open_ms"] = open_ms;
   }

@@ -40,7 +40,7 @@ void decode_as(Bytes bytes) {
   const Digest digest = filter->hasher()(std::uint64_t{bytes.size()});
   require(view->may_contain(digest) == filter->may_contain(digest));
   require(filter->fill_ratio() >= 0 && filter->fill_ratio() <= 1);
-  require(filter->expected_fpr() >= 0 && filter->expected_fpr() <= 1);
+  require(filter->estimated_fpr() >= 0 && filter->estimated_fpr() <= 1);
   filter->insert(digest);
   require(filter->may_contain(digest));
 }

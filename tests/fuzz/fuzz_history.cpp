@@ -43,7 +43,7 @@ void decode(Bytes bytes) {
     const auto again = Chain::decode(chain->encode());
     require(again.has_value() && *again == *chain && again->capacity() == chain->capacity());
     require(chain->may_contain(digest) == again->may_contain(digest));
-    require(chain->expected_fpr() >= 0 && chain->expected_fpr() <= 1);
+    require(chain->estimated_fpr() >= 0 && chain->estimated_fpr() <= 1);
   }
   const auto clock = [] { return seenby::Time{1'700'000'000s}; };
   if (auto window = Window::decode(bytes, clock); !refused(window)) {

@@ -64,6 +64,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   // What is signed may still be no filter: a typed error, or a filter that answers.
   const auto filter = mint().open<seenby::BloomFilter<std::uint64_t>>(*token);
-  if (filter) require(filter->expected_fpr() >= 0 && filter->expected_fpr() <= 1);
+  if (filter) require(filter->estimated_fpr() >= 0 && filter->estimated_fpr() <= 1);
   return 0;
 }

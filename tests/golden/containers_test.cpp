@@ -27,7 +27,7 @@ TEST_CASE("a chain of version 1 is read and written the same", "[golden][scalabl
   const auto chain = seenby::ScalableFilter<std::uint64_t>::decode(bytes);
   REQUIRE(chain.has_value());
   CHECK(chain->options().initial_items == 8);
-  CHECK(chain->items() == 40);
+  CHECK(chain->size() == 40);
   CHECK(chain->stages() == 3);
   for (std::uint64_t item = 0; item < 40; ++item) CHECK(chain->may_contain(item));
   CHECK(chain->encode() == bytes);
@@ -60,7 +60,7 @@ TEST_CASE("a counting filter of version 1 is read and written the same", "[golde
   const auto bytes = read_bytes(source_file("tests/golden/v1-counting.container"));
   auto filter = seenby::CountingBloomFilter<std::uint64_t>::decode(bytes);
   REQUIRE(filter.has_value());
-  CHECK(filter->items() == 40);
+  CHECK(filter->size() == 40);
   CHECK(filter->count_at_most(3) == 15);
   CHECK(filter->encode() == bytes);
   CHECK(filter->erase(std::uint64_t{5}));
@@ -71,7 +71,7 @@ TEST_CASE("a partitioned filter of version 1 is mapped and saved the same", "[go
   const auto filter = seenby::PartitionedFilter<std::uint64_t>::open(path, {.verify = true});
   REQUIRE(filter.has_value());
   CHECK(filter->partitions() == 2);
-  CHECK(filter->items() == 20);
+  CHECK(filter->size() == 20);
   for (std::uint64_t item = 0; item < 20; ++item) CHECK(filter->may_contain(item));
   const auto copy = std::filesystem::path(SEENBY_BINARY_DIR) / "v1-partitioned.again";
   REQUIRE(filter->save(copy).has_value());

@@ -93,7 +93,7 @@ void check_reads(const Bytes& bytes, Hash hash) {
   std::uint64_t hits = 0;
   for (int i = 1'000; i < 2'000; ++i) hits += filter->may_contain("question-" + std::to_string(i)) ? 1U : 0U;
   CHECK(hits < 60);  // 50 items at 11.5 to 15.4 bits each: half a percent
-  CHECK(filter->items() <= 50);
+  CHECK(filter->size() <= 50);
   CHECK(filter->target_fpr() <= 0.01);
 }
 

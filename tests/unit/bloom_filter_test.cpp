@@ -77,23 +77,23 @@ TEMPLATE_LIST_TEST_CASE("an empty filter contains nothing", "[bloom_filter][001-
   for (int i = 0; i < 1'000; ++i) REQUIRE_FALSE(filter.may_contain(random()));
   CHECK(filter.fill_ratio() == 0);
   CHECK(filter.estimated_items() == 0);
-  CHECK(filter.expected_fpr() == 0);
-  CHECK(filter.items() == 0);
+  CHECK(filter.estimated_fpr() == 0);
+  CHECK(filter.size() == 0);
 }
 
 TEMPLATE_LIST_TEST_CASE("an insert tells newly added from present", "[bloom_filter][001-06]", Kinds) {
   TestType filter{{.expected_items = 1'000, .target_fpr = 0.0001}};
   CHECK(filter.insert_if_absent(Number{1}));
   CHECK_FALSE(filter.insert_if_absent(Number{1}));
-  CHECK(filter.items() == 1);
+  CHECK(filter.size() == 1);
   filter.insert(Number{1});
-  CHECK(filter.items() == 1);
+  CHECK(filter.size() == 1);
   // A false "present" comes with the filter's rate, so the count of new ones is a little low and never high.
   std::uint64_t added = 1;
   for (Number item = 2; item <= 1'000; ++item) added += filter.insert_if_absent(item) ? 1U : 0U;
   CHECK(added <= 1'000);
   CHECK(added >= 990);
-  CHECK(filter.items() == added);
+  CHECK(filter.size() == added);
 }
 
 TEMPLATE_LIST_TEST_CASE("insert_if_absent says no exactly when may_contain said yes", "[bloom_filter][001-03]", Kinds) {
@@ -276,7 +276,7 @@ TEMPLATE_LIST_TEST_CASE("a batch of inserts is the inserts one by one", "[bloom_
   together.insert(digests);
   for (const Digest digest : digests) singly.insert(digest);
   CHECK(together == singly);
-  CHECK(together.items() == singly.items());
+  CHECK(together.size() == singly.size());
 }
 
 TEMPLATE_LIST_TEST_CASE("a batch without room for its answers is refused", "[bloom_filter]", Kinds) {
@@ -293,9 +293,9 @@ TEMPLATE_LIST_TEST_CASE("merge keeps every key of both", "[bloom_filter]", Kinds
   TestType b{{.expected_items = 2'000}};
   for (Number item = 0; item < 1'000; ++item) a.insert(item);
   for (Number item = 1'000; item < 2'000; ++item) b.insert(item);
-  const std::uint64_t items = a.items() + b.items();
+  const std::uint64_t items = a.size() + b.size();
   REQUIRE(a.merge(b).has_value());
-  CHECK(a.items() == items);
+  CHECK(a.size() == items);
   for (Number item = 0; item < 2'000; ++item) REQUIRE(a.may_contain(item));
   for (Number item = 0; item < 1'000; ++item) {
     if (b.may_contain(item)) continue;
@@ -321,7 +321,7 @@ TEMPLATE_LIST_TEST_CASE("a merge with other parameters is refused and changes no
     CHECK_THAT(merged.error().message,
                ContainsSubstring("expected a filter of 4096 bits, k = 8 and the same seed, got"));
     CHECK(filter == before);
-    CHECK(filter.items() == 1);
+    CHECK(filter.size() == 1);
   }
   CHECK_THAT(filter.merge(other_size).error().message, ContainsSubstring("got 8192 bits, k = 8, same seed"));
   CHECK_THAT(filter.merge(other_seed).error().message, ContainsSubstring("got 4096 bits, k = 8, another seed"));
@@ -340,7 +340,7 @@ TEMPLATE_LIST_TEST_CASE("a cleared filter is a new one", "[bloom_filter]", Kinds
   CHECK_FALSE(filter == fresh);
   filter.clear();
   CHECK(filter == fresh);
-  CHECK(filter.items() == 0);
+  CHECK(filter.size() == 0);
   CHECK_FALSE(filter.may_contain(Number{1}));
 }
 
@@ -374,7 +374,7 @@ TEMPLATE_LIST_TEST_CASE("growth doubles the capacity, keeps the rate and every k
   std::vector<Number> history;
   for (Number item = 0; history.size() < 8'000; ++item) {
     // The threshold: the capacity at the budget. A growth in time keeps the rate below it throughout.
-    if (filter.items() >= filter.capacity()) {
+    if (filter.size() >= filter.capacity()) {
       const std::uint64_t capacity = filter.capacity();
       filter.grow(history);
       REQUIRE(filter.capacity() >= 2 * capacity);
@@ -384,7 +384,7 @@ TEMPLATE_LIST_TEST_CASE("growth doubles the capacity, keeps the rate and every k
     filter.insert(item);
     history.push_back(item);
     // The rate of these very bits wanders around the expected one, in the smallest filter by a few percent.
-    REQUIRE(filter.expected_fpr() < 0.013);
+    REQUIRE(filter.estimated_fpr() < 0.013);
   }
   for (const Number known : history) REQUIRE(filter.may_contain(known));
 }
@@ -398,14 +398,14 @@ TEMPLATE_LIST_TEST_CASE("growth takes any range of items or digests", "[bloom_fi
   by_items.grow(items);
   by_digests.grow(digests);
   CHECK(by_items == by_digests);
-  CHECK(by_items.items() == 3);
+  CHECK(by_items.size() == 3);
   // A history that outgrew twice the capacity still fits at the rate.
   TestType late{{.expected_items = 10}};
   std::vector<Number> history(1'000);
   std::iota(history.begin(), history.end(), Number{0});
   late.grow(history);
   CHECK(late.capacity() >= history.size());
-  CHECK(late.expected_fpr() < 0.013);
+  CHECK(late.estimated_fpr() < 0.013);
 
   TestType to_size{{.expected_items = 10}};
   to_size.grow_to(5'000, std::vector<Number>{});
@@ -439,30 +439,10 @@ TEMPLATE_LIST_TEST_CASE("growth that fails leaves the filter as it was", "[bloom
 
   CHECK_THROWS_WITH(filter.grow(BreakingHistory{}), "the history broke off");
   CHECK(filter == before);
-  CHECK(filter.items() == 1);
+  CHECK(filter.size() == 1);
 }
 
-template <class Filter>
-concept Unfoldable = requires(Filter& filter) {
-  filter.unfold();
-};
-
-TEST_CASE("unfolding loses nothing, and its rate does not fall", "[bloom_filter]") {
-  BloomFilter<Number> filter{{.expected_items = 1'000}};
-  for (Number item = 0; item < 1'000; ++item) filter.insert(item);
-  const BloomFilter<Number> folded = filter;
-  filter.unfold();
-  CHECK(filter.capacity_bits() == 2 * folded.capacity_bits());
-  CHECK(filter.hash_count() == folded.hash_count());
-  CHECK(filter.fill_ratio() == folded.fill_ratio());
-  CHECK(filter.items() == folded.items());
-  // Every answer is the same, right or wrong.
-  for (Number item = 0; item < 100'000; ++item) REQUIRE(filter.may_contain(item) == folded.may_contain(item));
-  STATIC_REQUIRE(Unfoldable<BloomFilter<Number, ClassicLayout>>);
-  STATIC_REQUIRE_FALSE(Unfoldable<BloomFilter<Number, SplitBlockLayout>>);
-}
-
-TEST_CASE("unfolding past the largest size is refused and changes nothing", "[bloom_filter]") {
+TEST_CASE("a shape past the largest size is refused", "[bloom_filter]") {
   // The check comes before the allocation, so a shape of 16 GiB need not exist to be refused.
   CHECK_THROWS_AS(seenby::detail::checked_shape<ClassicLayout>(
                       {.layout = seenby::LayoutKind::classic, .hash_count = 7, .bits = 2 * seenby::max_filter_bits}),
@@ -482,7 +462,7 @@ TEMPLATE_LIST_TEST_CASE("a view answers as its filter does", "[bloom_filter][vie
     CHECK(view.shape() == filter.shape());
     CHECK(view.fill_ratio() == filter.fill_ratio());
     CHECK(view.estimated_items() == filter.estimated_items());
-    CHECK(view.expected_fpr() == filter.expected_fpr());
+    CHECK(view.estimated_fpr() == filter.estimated_fpr());
     for (int i = 0; i < 2'000; ++i) {
       const Number item = random();
       REQUIRE(view.may_contain(item) == filter.may_contain(item));

@@ -163,18 +163,6 @@ TEST_CASE("doubling m takes position p to 2p or 2p + 1", "[classic]") {
   }
 }
 
-TEST_CASE("unfolding writes every bit twice", "[classic]") {
-  SEENBY_RANDOM(random);
-  const FilterShape shape = ClassicLayout::shape_of(1'024, 3);
-  std::vector<std::byte> small(shape.bytes());
-  for (std::byte& byte : small) byte = static_cast<std::byte>(random());
-  std::vector<std::byte> large(2 * shape.bytes());
-  ClassicLayout::unfold(small.data(), shape, large.data());
-  for (std::uint64_t i = 0; i < 2 * shape.bits; ++i) {
-    REQUIRE(seenby::detail::test_bit(large.data(), i) == seenby::detail::test_bit(small.data(), i / 2));
-  }
-}
-
 TEST_CASE("the scaling multiplication is exact", "[classic]") {
   SEENBY_RANDOM(random);
   for (int round = 0; round < 10'000; ++round) {

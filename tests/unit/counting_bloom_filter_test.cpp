@@ -26,7 +26,7 @@ TEST_CASE("a counting filter forgets what is erased and nothing else", "[countin
   std::uint64_t refused = 0;
   for (std::uint64_t item = 0; item < 1'000; ++item) refused += filter.erase(item) ? 0U : 1U;
   CHECK(refused == 0);
-  CHECK(filter.items() == 1'000);
+  CHECK(filter.size() == 1'000);
   std::uint64_t lost = 0;
   std::uint64_t still = 0;
   for (std::uint64_t item = 1'000; item < 2'000; ++item) lost += filter.may_contain(item) ? 0U : 1U;
@@ -74,7 +74,7 @@ TEST_CASE("what is inserted twice stays until it is erased twice", "[counting][0
   CHECK(filter.erase("a"));
   CHECK_FALSE(filter.may_contain("a"));
   CHECK_FALSE(filter.erase("a"));
-  CHECK(filter.items() == 0);
+  CHECK(filter.size() == 0);
 }
 
 TEST_CASE("a counter at 15 stays there: erasing can no longer lose the item", "[counting][003-05]") {

@@ -317,7 +317,7 @@ TEST_CASE("whether the gate pays is measured", "[gate][004-14][004-15]") {
   CHECK(worth.mean_load_ns >= 1e6);
   CHECK(worth.saved_ns_per_check > 0.7 * 1e6 - 100);
   CHECK_FALSE(gate.worth(10ms).pays());  // a check that costs more than the look-up it spares
-  CHECK(gate.filter()->items() <= 1'000);
+  CHECK(gate.filter()->size() <= 1'000);
 }
 
 TEST_CASE("a gate refuses options that cannot be", "[gate]") {

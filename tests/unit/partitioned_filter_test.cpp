@@ -79,23 +79,23 @@ TEST_CASE("a partitioned filter forgets nothing and errs at its planned rate", "
   for (std::uint64_t i = items; i < items + probes; ++i) hits += filter.may_contain(url(i)) ? 1U : 0U;
   CHECK(hits <= seenby::test::most_hits(probes, 0.01));
   // The probes err as these very bits say, no more and no less.
-  CHECK(hits <= seenby::test::most_hits(probes, filter.expected_fpr() * 1.01));
-  CHECK(hits >= seenby::test::fewest_hits(probes, filter.expected_fpr() * 0.99));
-  CHECK(filter.planned_fpr(items) <= 0.01);
+  CHECK(hits <= seenby::test::most_hits(probes, filter.estimated_fpr() * 1.01));
+  CHECK(hits >= seenby::test::fewest_hits(probes, filter.estimated_fpr() * 0.99));
+  CHECK(filter.expected_fpr(items) <= 0.01);
   // The bits' own rate is that of these very items; its spread over seeds is well under 3%.
-  CHECK(filter.expected_fpr() < filter.planned_fpr(items) * 1.03);
-  CHECK(filter.expected_fpr() > filter.planned_fpr(items) * 0.97);
+  CHECK(filter.estimated_fpr() < filter.expected_fpr(items) * 1.03);
+  CHECK(filter.estimated_fpr() > filter.expected_fpr(items) * 0.97);
   // Items not counted are those it took for present: at most the final rate of them.
-  CHECK(filter.items() <= items);
-  CHECK(filter.items() >= items - items / 100);
+  CHECK(filter.size() <= items);
+  CHECK(filter.size() >= items - items / 100);
 }
 
 TEST_CASE("a filter for five billion items is planned as any other and takes memory as it fills",
           "[partitioned][003-08]") {
   constexpr std::uint64_t items = 5'000'000'000;
   Filter filter({.expected_items = items, .target_fpr = 0.01, .partitions = 1'024});
-  CHECK(filter.planned_fpr(items) <= 0.01);
-  CHECK(filter.planned_fpr(items) > 0.0099);
+  CHECK(filter.expected_fpr(items) <= 0.01);
+  CHECK(filter.expected_fpr(items) > 0.0099);
   CHECK(filter.capacity_bits() > 10 * items);
   CHECK(filter.capacity_bits() < 11 * items);
   std::unordered_set<std::uint32_t> partitions;
@@ -143,7 +143,7 @@ TEST_CASE("batches answer as one by one", "[partitioned]") {
     CHECK(fresh[i] == (was_new ? 1 : 0));
   }
   CHECK(told == expected);
-  CHECK(batch.items() == single.items());
+  CHECK(batch.size() == single.size());
   for (std::uint64_t i = 0; i < 3'000; ++i) digests.push_back(batch.digest(i + 10'000));
   std::vector<std::uint8_t> seen(digests.size(), 9);
   batch.may_contain(digests, seen);
@@ -181,7 +181,7 @@ TEST_CASE("of the threads that race with one item exactly one is told it is new"
   CHECK(twice == 0);
   // Never told: false positives of the filter, whose mean rate over its filling is below the final one.
   CHECK(never <= seenby::test::most_hits(items, 1e-4));
-  CHECK(filter.items() == items - never);
+  CHECK(filter.size() == items - never);
   for (std::uint64_t i = 0; i < items; ++i) {
     if (!filter.may_contain(i)) FAIL("lost " << i);
   }
@@ -214,7 +214,7 @@ TEST_CASE("an item races with itself alone and one caller wins every round", "[p
   std::uint64_t wrong = 0;
   for (const auto& count : told) wrong += count == 1 ? 0U : 1U;
   CHECK(wrong == 0);
-  CHECK(filter.items() == rounds);
+  CHECK(filter.size() == rounds);
 }
 
 TEST_CASE("items that crowd into one block never have two winners", "[partitioned][concurrent]") {
@@ -253,7 +253,7 @@ TEST_CASE("items that crowd into one block never have two winners", "[partitione
       twice += count > 1 ? 1U : 0U;
       lost += filters[round].may_contain(item + items * round) ? 0U : 1U;
     }
-    if (winners < 1 || winners != filters[round].items()) FAIL("round " << round << ": " << winners << " winners");
+    if (winners < 1 || winners != filters[round].size()) FAIL("round " << round << ": " << winners << " winners");
   }
   CHECK(twice == 0);
   CHECK(lost == 0);
@@ -288,7 +288,7 @@ TEST_CASE("what another thread acknowledged is seen, while others insert and sav
     while (acknowledged.load(std::memory_order_acquire) < items) {
       const std::uint64_t known = acknowledged.load(std::memory_order_acquire);
       if (known > 0 && !filter.may_contain(random() % known)) ++lost;
-      if (filter.expected_fpr() > 0.02 || filter.items() > 2 * items) ++lost;
+      if (filter.estimated_fpr() > 0.02 || filter.size() > 2 * items) ++lost;
     }
   }
   CHECK(lost == 0);
@@ -303,7 +303,7 @@ TEST_CASE("a filter comes back from its file as it was", "[partitioned]") {
   CHECK(folder.files() == 1);
   const auto opened = Urls::open(path, {.verify = true});
   REQUIRE(opened.has_value());
-  CHECK(opened->items() == filter.items());
+  CHECK(opened->size() == filter.size());
   CHECK(opened->expected_items() == 20'000);
   CHECK(opened->target_fpr() == 0.01);
   CHECK(opened->partitions() == 32);
@@ -325,7 +325,7 @@ TEST_CASE("inserts into an opened file stay in the process until saved", "[parti
   auto opened = Filter::open(path);
   REQUIRE(opened.has_value());
   opened->insert(std::uint64_t{2});
-  CHECK(opened->items() == 2);
+  CHECK(opened->size() == 2);
   CHECK(read_bytes(path) == before);
   const auto other = Filter::open(path);
   CHECK_FALSE(other->may_contain(std::uint64_t{2}));
@@ -349,10 +349,10 @@ TEST_CASE("a file opened shared is one set for all who opened it", "[partitioned
   REQUIRE(first->sync().has_value());
   REQUIRE(second->sync().has_value());
   REQUIRE(second->sync().has_value());
-  CHECK(first->items() == 2);
+  CHECK(first->size() == 2);
   const auto later = Filter::open(path);
   REQUIRE(later.has_value());
-  CHECK(later->items() == 2);
+  CHECK(later->size() == 2);
   CHECK(later->may_contain(std::uint64_t{1}));
   CHECK(Filter::open(path, {.verify = true}).error().code == ErrorCode::unavailable);
 }
@@ -433,7 +433,7 @@ TEST_CASE("a hundred million URLs err within 1% of the plan and open in millisec
     for (const std::uint8_t one : seen) hits += one;
   }
   const double measured = static_cast<double>(hits) / static_cast<double>(items);
-  std::printf("planned %.6f, measured %.6f over %llu probes\n", filter.planned_fpr(items), measured,
+  std::printf("planned %.6f, measured %.6f over %llu probes\n", filter.expected_fpr(items), measured,
               static_cast<unsigned long long>(items));
   CHECK(measured > 0.0099);
   CHECK(measured < 0.0101);

@@ -72,7 +72,7 @@ TEST_CASE("a window never holds more than slices + 1, and drops the oldest", "[r
     clock.advance(filter.slice_length());
     CHECK(filter.live_slices() <= slices + 1);
   }
-  CHECK(filter.items() <= slices + 1);
+  CHECK(filter.size() <= slices + 1);
   clock.advance(100 * day);
   CHECK(filter.expire() > 0);
   CHECK(filter.capacity_bits() == 0);
@@ -130,7 +130,7 @@ TEST_CASE("the wrong-hide rate stays in the budget whatever the slices and users
     hidden += std::ranges::any_of(filters, [&](const Filter& f) { return f.may_contain(fresh); }) ? 1U : 0U;
   }
   CHECK(hidden <= seenby::test::most_hits(probes, 0.01));
-  for (const Filter& filter : filters) CHECK(filter.expected_fpr() <= options.target_fpr);
+  for (const Filter& filter : filters) CHECK(filter.estimated_fpr() <= options.target_fpr);
 }
 
 TEMPLATE_TEST_CASE("a window agrees with an exact model under random clocks", "[rotating][003-03][property]",
@@ -275,7 +275,7 @@ TEST_CASE("slices follow the volume, up and down", "[rotating]") {
   CHECK(filter.planned_items() >= 5'000);
   CHECK(filter.planned_items() <= 7'000);
   const double busy_bits = static_cast<double>(filter.capacity_bits());
-  CHECK(busy_bits / static_cast<double>(filter.items()) < 25);  // a fresh chain would spend 30 and more
+  CHECK(busy_bits / static_cast<double>(filter.size()) < 25);  // a fresh chain would spend 30 and more
   days_of(90, 20);
   CHECK(filter.planned_items() <= 150);
   CHECK(static_cast<double>(filter.capacity_bits()) < busy_bits / 20);
@@ -287,7 +287,7 @@ TEST_CASE("a slice that outgrows its plan a hundredfold keeps the rate", "[rotat
   options.expected_items = 60;
   Filter filter(options);
   for (std::uint64_t item = 0; item < 10'000; ++item) filter.insert(item);
-  CHECK(filter.expected_fpr() <= filter.slice_fpr());
+  CHECK(filter.estimated_fpr() <= filter.slice_fpr());
   for (std::uint64_t item = 0; item < 10'000; ++item) REQUIRE(filter.may_contain(item));
 }
 

@@ -36,7 +36,7 @@ TEMPLATE_TEST_CASE("a chain stays within its rate to 1,000 times the first capac
     for (std::uint64_t probe = 0; probe < probes; ++probe) hits += chain.may_contain(probe + (1U << 30)) ? 1U : 0U;
     INFO(until << " items in " << chain.stages() << " filters, " << hits << " false positives");
     CHECK(hits <= seenby::test::most_hits(probes, 0.01));
-    CHECK(chain.expected_fpr() <= 0.01);
+    CHECK(chain.estimated_fpr() <= 0.01);
     std::uint64_t lost = 0;
     for (std::uint64_t item = 0; item < inserted; ++item) lost += chain.may_contain(item) ? 0U : 1U;
     CHECK(lost == 0);
@@ -51,8 +51,8 @@ TEST_CASE("one filter filled to 10 times its capacity breaks its rate where a ch
     alone.insert(item);
     chain.insert(item);
   }
-  CHECK(alone.expected_fpr() > 0.9);
-  CHECK(chain.expected_fpr() < 0.01);
+  CHECK(alone.estimated_fpr() > 0.9);
+  CHECK(chain.estimated_fpr() < 0.01);
 }
 
 TEST_CASE("the shares of a chain's filters sum to its rate and no more", "[scalable]") {
@@ -68,7 +68,7 @@ TEST_CASE("an item inserted again neither counts nor grows a chain", "[scalable]
   for (int round = 0; round < 1'000; ++round) {
     for (std::uint64_t item = 0; item < 5; ++item) chain.insert(item);
   }
-  CHECK(chain.items() == 5);
+  CHECK(chain.size() == 5);
   CHECK(chain.stages() == 1);
   CHECK_FALSE(chain.insert_if_absent(std::uint64_t{3}));
   CHECK(chain.insert_if_absent(std::uint64_t{77}));
@@ -80,8 +80,8 @@ TEST_CASE("capacity says when a chain next adds a filter", "[scalable]") {
   std::uint64_t next = 0;
   while (chain.stages() == 1) chain.insert(next++);
   // Chance brings the end of a filter of 50 items forward by a fifth at most.
-  CHECK(chain.items() > 40);
-  CHECK(chain.items() <= 60);
+  CHECK(chain.size() > 40);
+  CHECK(chain.size() <= 60);
   CHECK(chain.capacity() >= 140);
 }
 

@@ -79,12 +79,4 @@ inline double block_rate_atomically(std::byte* block) noexcept {
   return rate;
 }
 
-/// Copies bits that other threads may be adding to; `bytes` is a multiple of 8.
-inline void copy_words(std::byte* from, std::byte* to, std::size_t bytes) noexcept {
-  for (std::size_t at = 0; at < bytes; at += 8) {
-    const std::uint64_t word = wide_word(from + at, 0).load(std::memory_order_relaxed);
-    std::memcpy(to + at, &word, sizeof word);
-  }
-}
-
 SEENBY_DETAIL_END

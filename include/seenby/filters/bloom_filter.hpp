@@ -127,20 +127,9 @@ class BloomFilter {
     *this = std::move(larger);
   }
 
-  /// Doubles m at once, without a history, by writing each bit twice. Loses nothing, but the rate stays that of the
-  /// smaller filter, and inserts that follow see the old fill: a stop-gap until the next grow().
-  void unfold() requires std::same_as<Layout, ClassicLayout> {
-    const FilterShape doubled = detail::checked_shape<Layout>(
-        {.layout = shape_.layout, .hash_count = shape_.hash_count, .bits = shape_.bits * 2});
-    detail::AlignedBytes bits(doubled.bytes());
-    Layout::unfold(bits_.data(), shape_, bits.data());
-    bits_ = std::move(bits);
-    shape_ = doubled;
-  }
-
   // Query
 
-  /// False: the item was never inserted. True: it was, or the filter errs at expected_fpr(). noexcept, allocates
+  /// False: the item was never inserted. True: it was, or the filter errs at estimated_fpr(). noexcept, allocates
   /// nothing. O(k), stopping at the first clear bit.
   template <FilterKey<Item> Key>
   [[nodiscard]] bool may_contain(const Key& item) const noexcept {
@@ -163,7 +152,7 @@ class BloomFilter {
   /// How many items it holds at target_fpr.
   [[nodiscard]] std::uint64_t capacity() const { return sizing::capacity_of(shape_, target_fpr_); }
   /// Inserts that changed a bit, plus those of merged filters.
-  [[nodiscard]] std::uint64_t items() const noexcept { return items_; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return items_; }
   [[nodiscard]] double target_fpr() const noexcept { return target_fpr_; }
   [[nodiscard]] const FilterShape& shape() const noexcept { return shape_; }
   [[nodiscard]] std::uint64_t capacity_bits() const noexcept { return shape_.bits; }
@@ -175,7 +164,7 @@ class BloomFilter {
   /// How many distinct items the bits hold, from the bits alone; within 1%.
   [[nodiscard]] double estimated_items() const noexcept { return view().estimated_items(); }
   /// The rate at which these very bits err; within 1%.
-  [[nodiscard]] double expected_fpr() const noexcept { return view().expected_fpr(); }
+  [[nodiscard]] double estimated_fpr() const noexcept { return view().estimated_fpr(); }
 
   // Serialize
 

@@ -90,7 +90,7 @@ class BloomFilterView {
     return static_cast<double>(detail::count_ones(bits_)) / static_cast<double>(shape_.bits);
   }
   [[nodiscard]] double estimated_items() const noexcept { return Layout::estimate_items(bits_.data(), shape_); }
-  [[nodiscard]] double expected_fpr() const noexcept { return Layout::estimate_fpr(bits_.data(), shape_); }
+  [[nodiscard]] double estimated_fpr() const noexcept { return Layout::estimate_fpr(bits_.data(), shape_); }
 
  private:
   FilterShape shape_;

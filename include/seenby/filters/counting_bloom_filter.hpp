@@ -153,7 +153,7 @@ class CountingBloomFilter {
   // Capacity
 
   /// Occurrences inserted less those erased.
-  [[nodiscard]] std::uint64_t items() const noexcept { return items_; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return items_; }
   /// How many items it holds at target_fpr.
   [[nodiscard]] std::uint64_t capacity() const { return sizing::capacity_of(shape_, target_fpr_); }
   [[nodiscard]] double target_fpr() const noexcept { return target_fpr_; }

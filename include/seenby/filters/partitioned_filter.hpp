@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "seenby/detail/mapping.hpp"
+#include "seenby/detail/shared_words.hpp"
 #include "seenby/detail/thread_counters.hpp"
 #include "seenby/filters/atomic_block.hpp"
 #include "seenby/filters/bloom_filter_view.hpp"
@@ -79,7 +80,7 @@ class PartitionedFilter {
   void insert(Digest digest) noexcept { (void)insert_if_absent(digest); }
 
   /// Adds an item; true when it was certainly new. Of several callers that race with one new item, exactly one is told
-  /// true (detail/atomic_block.hpp has the proof): it alone crawls the page or handles the event. False: another
+  /// true (filters/atomic_block.hpp has the proof): it alone crawls the page or handles the event. False: another
   /// caller has it, or had it, or the filter errs at its rate.
   template <FilterKey<Item> Key>
   [[nodiscard]] bool insert_if_absent(const Key& item) noexcept {
@@ -148,7 +149,7 @@ class PartitionedFilter {
 
   /// Items that were certainly new when inserted. Exact once the inserting threads are done; in a file opened shared,
   /// those of other processes count after their sync().
-  [[nodiscard]] std::uint64_t items() const noexcept {
+  [[nodiscard]] std::uint64_t size() const noexcept {
     return detail::file_items(map_.data()).load(std::memory_order_relaxed) + inserted_.sum(0) - inserted_.sum(1);
   }
   [[nodiscard]] std::uint64_t expected_items() const noexcept { return expected_items_; }
@@ -162,11 +163,11 @@ class PartitionedFilter {
   }
   [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
   /// The rate to expect with so many distinct items in it.
-  [[nodiscard]] double planned_fpr(std::uint64_t distinct_items) const {
+  [[nodiscard]] double expected_fpr(std::uint64_t distinct_items) const {
     return detail::split_block_fpr(std::uint64_t{blocks_} * partitions_, distinct_items);
   }
   /// The rate at which these very bits err. O(m).
-  [[nodiscard]] double expected_fpr() const {
+  [[nodiscard]] double estimated_fpr() const {
     double sum = 0;
     for (std::size_t at = 0; at < bits_bytes(); at += detail::block_bytes) {
       sum += detail::block_rate_atomically(bits() + at);
@@ -177,16 +178,16 @@ class PartitionedFilter {
   // Files
 
   /// Saves to a file, which takes the place of one that is there in one step; whoever has the old one open, this filter
-  /// too, keeps it. Holds
-  /// every item whose insert had returned when the call began. Errors: io.
+  /// too, keeps it. Holds every item whose insert had returned when the call began. Errors: io.
   Result<void> save(const std::string& path) const {
     auto file = detail::ReplacementFile::create(path, map_.size());
     if (!file) return std::move(file).error();
     {
       auto copy = detail::Mapping::of_file(file->handle(), map_.size(), detail::MappingKind::shared, false, path);
       if (!copy) return std::move(copy).error();
-      const std::uint64_t count = items();
-      detail::copy_words(bits(), copy->data() + detail::partitioned_header_bytes, bits_bytes());
+      const std::uint64_t count = size();
+      detail::copy_words(reinterpret_cast<std::uint64_t*>(copy->data() + detail::partitioned_header_bytes),
+                         reinterpret_cast<const std::uint64_t*>(bits()), bits_bytes() / 8);
       auto header = this->header();
       header.bits_checksum = detail::xxh3_bytes(copy->data() + detail::partitioned_header_bytes, bits_bytes(), 0);
       header.checksum_valid = true;

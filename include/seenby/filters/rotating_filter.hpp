@@ -182,9 +182,9 @@ class RotatingFilter {
   /// How often the clock jumped ahead by more than a slice and was not followed at once.
   [[nodiscard]] std::uint64_t clock_jumps() const noexcept { return time_.jumps(); }
   /// Items that the slices in memory hold, each counted once a slice.
-  [[nodiscard]] std::uint64_t items() const noexcept {
+  [[nodiscard]] std::uint64_t size() const noexcept {
     std::uint64_t sum = 0;
-    for (const Slice& slice : slices_) sum += slice.filter.items();
+    for (const Slice& slice : slices_) sum += slice.filter.size();
     return sum;
   }
   [[nodiscard]] std::uint64_t capacity_bits() const noexcept {
@@ -199,11 +199,11 @@ class RotatingFilter {
     return plan(volume);
   }
   /// The rate at which the bits within the window err. O(m).
-  [[nodiscard]] double expected_fpr() const {
+  [[nodiscard]] double estimated_fpr() const {
     const std::int64_t now = current_epoch();
     double log_pass = 0;
     for (const Slice& slice : slices_) {
-      if (live(slice.epoch, now)) log_pass += std::log1p(-std::min(slice.filter.expected_fpr(), 1 - 1e-15));
+      if (live(slice.epoch, now)) log_pass += std::log1p(-std::min(slice.filter.estimated_fpr(), 1 - 1e-15));
     }
     return -std::expm1(log_pass);
   }
@@ -357,7 +357,7 @@ class RotatingFilter {
   }
 
   [[nodiscard]] static double average(double volume, const Slice& closed) noexcept {
-    return std::min((volume + static_cast<double>(closed.filter.items())) / 2, max_volume / 2);
+    return std::min((volume + static_cast<double>(closed.filter.size())) / 2, max_volume / 2);
   }
   /// A quarter more than the average: volumes vary, and a second filter in a slice costs more than spare bits.
   [[nodiscard]] static std::uint64_t plan(double volume) noexcept {

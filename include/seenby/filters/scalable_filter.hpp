@@ -128,10 +128,10 @@ class ScalableFilter {
 
   /// Items it holds before it next adds a filter, by plan: chance may bring that a few percent forward.
   [[nodiscard]] std::uint64_t capacity() const noexcept {
-    return items() - stages_.back().items + stages_.back().capacity;
+    return size() - stages_.back().items + stages_.back().capacity;
   }
   /// Items that were certainly new when inserted.
-  [[nodiscard]] std::uint64_t items() const noexcept {
+  [[nodiscard]] std::uint64_t size() const noexcept {
     std::uint64_t sum = 0;
     for (const Stage& stage : stages_) sum += stage.items;
     return sum;
@@ -146,9 +146,9 @@ class ScalableFilter {
     return bits;
   }
   /// The rate at which these very bits err. O(m).
-  [[nodiscard]] double expected_fpr() const noexcept {
+  [[nodiscard]] double estimated_fpr() const noexcept {
     double log_pass = 0;
-    for (const Stage& stage : stages_) log_pass += std::log1p(-std::min(stage.filter.expected_fpr(), 1 - 1e-15));
+    for (const Stage& stage : stages_) log_pass += std::log1p(-std::min(stage.filter.estimated_fpr(), 1 - 1e-15));
     return -std::expm1(log_pass);
   }
   /// The rate that filter `index` of a chain may err at.
@@ -255,7 +255,7 @@ class ScalableFilter {
     if (stage.items >= stage.capacity) return true;
     if (stage.items == 0) return false;
     const double share = stage_fpr(options_.target_fpr, stages_.size() - 1);
-    const double rate = std::max(stage.filter.expected_fpr(), 1e-300);
+    const double rate = std::max(stage.filter.estimated_fpr(), 1e-300);
     const double items = static_cast<double>(stage.items);
     const double room = items * std::pow(share / rate, 1.0 / stage.filter.hash_count()) - items;
     if (room < 1) return true;

@@ -138,7 +138,7 @@ class ExistenceGate {
     void add(std::span<const Item> ids) {
       for (const Item& id : ids) add(id);
     }
-    [[nodiscard]] std::uint64_t items() const noexcept { return filter_->items(); }
+    [[nodiscard]] std::uint64_t size() const noexcept { return filter_->size(); }
     /// Switches: from now on this filter answers, and is trusted.
     void commit() {
       ExistenceGate& gate = *std::exchange(gate_, nullptr);

@@ -112,18 +112,6 @@ struct ClassicLayout {
     return std::pow(fill_ratio(bits, shape), shape.hash_count);
   }
 
-  /// Writes each bit twice into an array of twice the size: an instant, loss-free stop-gap whose rate stays that of
-  /// the smaller filter.
-  static void unfold(const std::byte* from, const FilterShape& shape, std::byte* into) noexcept {
-    for (std::uint64_t i = 0; i < shape.bytes(); ++i) {
-      unsigned spread = std::to_integer<unsigned>(from[i]);
-      spread = (spread | (spread << 4)) & 0x0f0fU;
-      spread = (spread | (spread << 2)) & 0x3333U;
-      spread = (spread | (spread << 1)) & 0x5555U;
-      detail::store_le(into + 2 * i, static_cast<std::uint16_t>(spread * 3U));
-    }
-  }
-
  private:
   [[nodiscard]] static double fill_ratio(const std::byte* bits, const FilterShape& shape) noexcept {
     return static_cast<double>(detail::count_ones({bits, shape.bytes()})) / static_cast<double>(shape.bits);
