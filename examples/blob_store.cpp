@@ -51,10 +51,11 @@ int main() {
   using Store = seenby::BlobStore<MapBackend, std::string>;
   const MapBackend backend;
   seenby::SeenFilter filter{Store(backend, {.wrong_hide_rate = 0.01})};
-  filter.record_all("ann", std::vector<std::string>{"post-1", "post-3"}).value();
+  filter.record_all("ann", std::vector<std::string>{"post-1", "post-3"}).or_throw();
 
-  const seenby::CandidatePool<std::string> posts{"post-1", "post-2", "post-3", "post-4"};
-  for (const auto& pick : filter.select_unseen(posts, {"ann"})) std::printf("ann: %s\n", posts[pick.index].c_str());
+  const seenby::CandidatePool posts{"post-1", "post-2", "post-3", "post-4"};
+  const auto page = filter.select_unseen(posts, {"ann"});
+  for (const auto& pick : page) std::printf("ann: %s\n", pick.item.c_str());
 
   // The filter is in the backend, so another process that opens it knows the same; here, another SeenFilter.
   const seenby::SeenFilter reopened{Store(backend, {.wrong_hide_rate = 0.01})};

@@ -6,13 +6,12 @@
 
 int main() {
   const std::uint64_t alice = 1, bob = 2;
-  seenby::SeenFilter filter{seenby::MemoryStore<std::uint64_t>{{.wrong_hide_rate = 0.01, .users_per_request = 2}}};
-  filter.record(alice, "the capital of France").value();
-  filter.record(bob, "the inventor of logarithms").value();
+  seenby::SeenFilter filter{seenby::MemoryStore{{.wrong_hide_rate = 0.01, .users_per_request = 2}}};
+  filter.record(alice, "the capital of France").or_throw();
+  filter.record(bob, "the inventor of logarithms").or_throw();
 
-  const seenby::CandidatePool<std::string> questions{"the capital of France", "the longest river",
-                                                     "the inventor of logarithms", "the smallest prime"};
-  for (const auto& pick : filter.select_unseen(questions, {alice, bob}, {.limit = 10})) {
-    std::puts(questions[pick.index].c_str());
-  }
+  const seenby::CandidatePool questions{"the capital of France", "the longest river", "the inventor of logarithms",
+                                        "the smallest prime"};
+  const auto page = filter.select_unseen(questions, {alice, bob}, {.limit = 10});
+  for (const auto& pick : page) std::puts(pick.item.c_str());
 }

@@ -74,13 +74,13 @@ int main() {
   seenby::SeenFilter filter(seenby::MemoryStore<User>{{.wrong_hide_rate = 0.01}}, database);
   std::vector<Item> seen(seen_each);
   for (std::size_t i = 0; i < seen_each; ++i) seen[i] = i;
-  for (User user = 0; user < users; ++user) filter.record_all(user, seen).value();
+  for (User user = 0; user < users; ++user) filter.record_all(user, seen).or_throw();
 
   std::size_t shown = 0;
   for (std::size_t read = 0; read < feed_reads; ++read) {
     const Pool pool = candidates_of(read);
     std::vector<std::uint8_t> is_seen(pool.size());
-    database.contains(user_of(read), pool.items(), is_seen).value();
+    database.contains(user_of(read), pool.items(), is_seen).or_throw();
     std::size_t page = 0;
     for (std::size_t i = 0; i < pool.size() && page < page_size; ++i) page += is_seen[i] == 0 ? 1U : 0U;
     shown += page;
@@ -91,8 +91,9 @@ int main() {
   shown = 0;
   for (std::size_t read = 0; read < feed_reads; ++read) {
     // A thin page may ask the database about what the filter calls seen.
-    const auto page = filter.select_unseen(candidates_of(read), {user_of(read)},
-                                           {.limit = page_size, .relax = {seenby::Verify{.lookups = 20}}});
+    const Pool pool = candidates_of(read);
+    const auto page =
+        filter.select_unseen(pool, {user_of(read)}, {.limit = page_size, .relax = {seenby::Verify{.lookups = 20}}});
     shown += page.size();
   }
   report("asking the filter:", database, shown);

@@ -41,7 +41,7 @@ class ImpressionStream {
     std::map<User, std::vector<Media>> by_user;
     for (const Impression& impression : queue_) by_user[impression.user].push_back(impression.media);
     queue_.clear();
-    for (const auto& [user, media] : by_user) feed.record_all(user, media).value();
+    for (const auto& [user, media] : by_user) feed.record_all(user, media).or_throw();
     std::printf("worker: %zu batched writes\n", by_user.size());
   }
 
@@ -63,12 +63,11 @@ Pool discovery(Media first) {
 /// Builds a page: duplicates out, seen out, the trending pool where discovery is thin, then no creator three times in
 /// a row.
 std::vector<Media> build_page(const Feed& feed, const User& user, const Pool& candidates, const Pool& trending) {
-  const auto page =
-      feed.select_unseen(candidates, {user}, {.limit = page_size, .relax = {seenby::NextPool<Pool>{&trending}}});
+  const auto page = feed.select_unseen(candidates, {user}, {.limit = page_size, .relax = {seenby::NextPool{trending}}});
   std::vector<Media> media;
   std::size_t from_trending = 0;
   for (const auto& pick : page) {
-    media.push_back(pick.pool == 0 ? candidates[pick.index] : trending[pick.index]);
+    media.push_back(pick.item);
     from_trending += pick.pool;
   }
   const auto creator = [](Media id) { return id / 7; };
@@ -96,7 +95,7 @@ int main() {
   // Thirty days, in slices of five: an active user's old views fade instead of staying for ever.
   Feed feed(seenby::MemoryStore<User>{{.wrong_hide_rate = 0.01, .window = std::chrono::hours(30 * 24), .slices = 6}},
             impressions);
-  feed.create("ann").value();
+  feed.create("ann").or_throw();
   const Pool candidates = discovery(1'000);
   const Pool trending(std::vector<Media>{1'003, 5'001, 5'002, 5'003, 5'004, 5'005, 5'006, 5'007, 5'008, 5'009});
 

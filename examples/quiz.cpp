@@ -30,17 +30,17 @@ void play(Quiz& quiz, int round, const Pool& geography, const Pool& reserve) {
   const auto page = quiz.select_unseen(
       geography, {ann, ben},
       {.limit = round_size,
-       .relax = {seenby::Verify{.lookups = 64}, seenby::NextPool<Pool>{&reserve}, seenby::SeenByAtMost{.users = 1}}});
+       .relax = {seenby::Verify{.lookups = 64}, seenby::NextPool{reserve}, seenby::SeenByAtMost{.users = 1}}});
   std::printf("round %d:", round);
   std::vector<std::string> asked;
   for (const auto& pick : page) {
-    asked.push_back(pick.pool == 0 ? geography[pick.index] : reserve[pick.index]);
+    asked.push_back(pick.item);
     std::printf(" %s", asked.back().c_str());
     if (pick.reason != seenby::PickReason::unseen) std::printf(" (%s)", std::string(to_string(pick.reason)).c_str());
   }
   std::puts(page.underfilled() ? " -- thin" : "");
-  quiz.record_all(ann, asked).value();
-  quiz.record_all(ben, asked).value();
+  quiz.record_all(ann, asked).or_throw();
+  quiz.record_all(ben, asked).or_throw();
 }
 
 }  // namespace
@@ -48,14 +48,14 @@ void play(Quiz& quiz, int round, const Pool& geography, const Pool& reserve) {
 int main() {
   History history;  // the database, which knows exactly
   Quiz quiz(seenby::MemoryStore<std::uint64_t>{{.wrong_hide_rate = 0.01, .users_per_request = 2}}, history);
-  quiz.create(ann).value();
-  quiz.create(ben).value();
+  quiz.create(ann).or_throw();
+  quiz.create(ben).or_throw();
   // Hashed once; every match of the day shares these two pools.
   const Pool geography(questions("geography", 12));
   const Pool reserve(questions("history", 4));
 
-  quiz.record_all(ann, std::vector<std::string>{"geography-1", "geography-4", "geography-12"}).value();
-  quiz.record_all(ben, std::vector<std::string>{"geography-2", "history-2"}).value();
+  quiz.record_all(ann, std::vector<std::string>{"geography-1", "geography-4", "geography-12"}).or_throw();
+  quiz.record_all(ben, std::vector<std::string>{"geography-2", "history-2"}).or_throw();
   for (int round = 1; round <= 4; ++round) play(quiz, round, geography, reserve);
 
   const auto counters = quiz.counters();

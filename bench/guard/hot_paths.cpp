@@ -45,7 +45,7 @@ seenby::SeenFilter<seenby::MemoryStore<User>> loaded_filter() {
 std::uint64_t request(std::size_t rounds) {
   const auto filter = loaded_filter();
   const seenby::CandidatePool<Item> pool(items(page_size, 500));
-  seenby::Selection page;
+  seenby::Selection<Item> page;
   std::uint64_t picks = 0;
   for (std::size_t i = 0; i < rounds; ++i) {
     const User users[2] = {i % user_count, (i * 31 + 1) % user_count};
@@ -62,11 +62,11 @@ std::uint64_t request_many(std::size_t rounds) {
   std::vector<User> users;
   for (std::size_t i = 0; i < 64; ++i) users.push_back(i * 31 % user_count);
   std::vector<Filter::Request<Item>> requests;
-  for (std::size_t i = 0; i < 32; ++i) requests.push_back({&pool, std::span(users).subspan(2 * i, 2), {}});
-  std::vector<seenby::Selection> pages(requests.size());
+  for (std::size_t i = 0; i < 32; ++i) requests.emplace_back(pool, std::span(users).subspan(2 * i, 2));
+  std::vector<seenby::Selection<Item>> pages(requests.size());
   std::uint64_t picks = 0;
   for (std::size_t i = 0; i < rounds; i += requests.size()) {
-    filter.select_many(std::span<const Filter::Request<Item>>(requests), pages);
+    filter.select_many(requests, pages);
     for (const auto& page : pages) picks += page.size();
   }
   return picks;

@@ -60,7 +60,7 @@ class SeenbyStore : public Store {
   std::vector<seenby::CandidatePool<Item>> pools_;
 
  private:
-  seenby::Selection page_;
+  seenby::Selection<Item> page_;
 };
 
 /// The entry point for many requests: the next one's filters are fetched while one is answered.
@@ -68,9 +68,9 @@ class SeenbyManyStore final : public SeenbyStore {
  public:
   std::size_t select(std::span<const Request> requests) override {
     questions_.clear();
-    for (const Request& request : requests) questions_.push_back({&pools_[request.page], request.users, {}});
+    for (const Request& request : requests) questions_.emplace_back(pools_[request.page], request.users);
     answers_.resize(std::max(answers_.size(), requests.size()));
-    filter_.select_many(std::span<const Filter::Request<Item>>(questions_), answers_);
+    filter_.select_many(questions_, answers_);
     std::size_t total = 0;
     for (std::size_t i = 0; i < requests.size(); ++i) total += answers_[i].size();
     return total;
@@ -78,7 +78,7 @@ class SeenbyManyStore final : public SeenbyStore {
 
  private:
   std::vector<Filter::Request<Item>> questions_;
-  std::vector<seenby::Selection> answers_;
+  std::vector<seenby::Selection<Item>> answers_;
 };
 
 class SeenbySet final : public Set {

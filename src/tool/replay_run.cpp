@@ -99,7 +99,7 @@ class Replayer {
         [&](std::uint32_t item) { return referee_.judge(source_.users(), item, now_) == Verdict::fresh; }));
     figures_.verify_lookups += page_.lookups();
     figures_.verify_missed += std::min<std::size_t>(settings_.page, fresh) - page_.size();
-    for (const Pick& pick : page_) {
+    for (const Pick& pick : page_.picks()) {
       figures_.verified += pick.reason == PickReason::verified ? 1U : 0U;
       const std::uint32_t item = source_.candidates()[pick.index];
       figures_.false_negatives += referee_.judge(source_.users(), item, now_) == Verdict::seen ? 1U : 0U;
@@ -108,9 +108,9 @@ class Replayer {
 
   /// Compares the page with what really was. The page keeps the candidates' order.
   void judge(std::span<const std::uint64_t> users, std::span<const std::uint32_t> candidates) {
-    auto pick = page_.begin();
+    auto pick = page_.picks().begin();
     for (std::uint32_t i = 0; i < candidates.size(); ++i) {
-      const bool shown = pick != page_.end() && pick->index == i;
+      const bool shown = pick != page_.picks().end() && pick->index == i;
       if (shown) ++pick;
       switch (referee_.judge(users, candidates[i], now_)) {
         case Verdict::fresh:
@@ -139,7 +139,7 @@ class Replayer {
           static_cast<std::uint64_t>(std::count_if(items.begin(), items.end(), [&](std::uint32_t item) {
             return referee_.judge(std::span(&user, 1), item, now_) == Verdict::seen;
           }));
-      for (const Pick& pick : page_) {
+      for (const Pick& pick : page_.picks()) {
         const bool must_hide = referee_.judge(std::span(&user, 1), items[pick.index], now_) == Verdict::seen;
         figures_.false_negatives += must_hide ? 1U : 0U;
       }
@@ -172,7 +172,7 @@ class Replayer {
   std::int64_t& now_;
   Referee referee_;
   RequestSource source_;
-  Selection page_;
+  Selection<std::string> page_;
   ReplayFigures figures_;
   std::chrono::steady_clock::duration elapsed_{};
 };

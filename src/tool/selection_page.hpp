@@ -41,14 +41,14 @@ void print_page(const Filter& filter, const SelectionWishes& wishes) {
   options.on_unknown = wishes.on_unknown;
   options.on_unreachable = OnUnknown::fail;
   if (Filter::has_history && wishes.verify) options.relax = {Verify{.lookups = pool.size() * wishes.users.size()}};
-  const Selection page = filter.select_unseen(pool, std::span(wishes.users), options);
+  const auto page = filter.select_unseen(pool, std::span(wishes.users), options);
   if (page.error()) throw std::runtime_error(page.error()->message);
   for (const UnknownUser& unknown : page.unknown_users()) {
     std::cerr << "seenby: nothing is known of user " << in_quotes(wishes.users[unknown.user_index])
               << (wishes.on_unknown == OnUnknown::show ? ", so nothing is hidden for them" : "") << '\n';
   }
-  for (const Pick& pick : page) {
-    std::cout << pool[pick.index];
+  for (const auto& pick : page) {
+    std::cout << pick.item;
     if (wishes.reasons) std::cout << '\t' << to_string(pick.reason);
     std::cout << '\n';
   }

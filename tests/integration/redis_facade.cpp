@@ -33,7 +33,7 @@ TEST_CASE("When the store fails the policy chooses: show and say so, hide all, f
 
   const auto shown = filter.select_unseen(pool, {alice, bob}, {.on_unknown = OnUnknown::show});
   CHECK(shown.size() == 4);
-  for (const Pick& pick : shown) CHECK(pick.reason == PickReason::unknown_user);
+  for (const Pick& pick : shown.picks()) CHECK(pick.reason == PickReason::unknown_user);
   REQUIRE(shown.unknown_users().size() == 2);
   CHECK(shown.unknown_users()[1].state == UserState::unreachable);
   REQUIRE(shown.unknown_users()[1].error != nullptr);
@@ -122,9 +122,9 @@ TEST_CASE("A tick's many pages are one round trip through the facade, too", "[re
   std::vector<std::vector<std::uint64_t>> users;
   for (std::uint64_t user = 0; user < 20; ++user) users.push_back({user, (user + 10) % 20});
   std::vector<Filter::Request<std::uint64_t>> requests;
-  for (const auto& pair : users) requests.push_back({.pool = &pool, .users = pair, .options = {.limit = 10}});
-  std::vector<Selection> pages(requests.size());
-  filter.select_many(std::span<const Filter::Request<std::uint64_t>>(requests), pages);
+  for (const auto& pair : users) requests.emplace_back(pool, pair, SelectOptions<std::uint64_t>{.limit = 10});
+  std::vector<Selection<std::uint64_t>> pages(requests.size());
+  filter.select_many(requests, pages);
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const auto alone = filter.select_unseen(pool, std::span<const std::uint64_t>(users[i]), {.limit = 10});
     REQUIRE(pages[i].size() == 10);

@@ -19,11 +19,17 @@ inline Ids range(std::uint64_t from, std::uint64_t to) {
   return ids;
 }
 
-/// The items of a page whose picks are all of this pool.
-template <class Pool>
-Ids picked(const Pool& pool, const Selection& page) {
+/// The items of a page.
+inline Ids picked(const Selection<std::uint64_t>& page) {
   Ids ids;
-  for (const Pick& pick : page) ids.push_back(pool[pick.index]);
+  for (const auto& pick : page) ids.push_back(pick.item);
+  return ids;
+}
+/// As by the picks' indices, where all are of this pool.
+template <class Pool>
+Ids picked(const Pool& pool, const Selection<std::uint64_t>& page) {
+  Ids ids;
+  for (const auto& pick : page) ids.push_back(pool[pick.index]);
   return ids;
 }
 

@@ -148,9 +148,9 @@ TEST_CASE("against an exact model with a random clock: nothing within the window
         case 4: {
           const std::uint64_t other = random() % 3;
           latest = std::max(latest, now);
-          for (const Pick& pick : filter.select_unseen(pool, {user, other})) {
+          for (const auto& pick : filter.select_unseen(pool, {user, other})) {
             for (const std::uint64_t who : {user, other}) {
-              const auto key = std::pair(who, pool[pick.index]);
+              const auto key = std::pair(who, pick.item);
               REQUIRE_FALSE(hides[key]);
               // By the latest time there was: a clock that jumps back does not prolong the window.
               if (const auto found = seen.find(key); found != seen.end()) REQUIRE(latest - found->second >= 30 * day);
@@ -185,7 +185,7 @@ TEST_CASE("many threads select while users grow, and nothing acknowledged is mis
   for (int reader = 0; reader < 2; ++reader) {
     readers.emplace_back([&, reader] {
       std::mt19937_64 random(static_cast<std::uint64_t>(reader));
-      Selection page;
+      Selection<std::uint64_t> page;
       const Ids both{alice, bob};
       for (std::uint64_t done = 0; done < items;) {
         done = acknowledged.load(std::memory_order_acquire);

@@ -2,23 +2,20 @@
 // SPDX-License-Identifier: MIT
 // CandidatePool: the items a ranker would like to show, hashed once and shared by all requests.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
-#include <limits>
-#include <numeric>
 #include <span>
-#include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "seenby/detail/range.hpp"
 #include "seenby/hash.hpp"
-#include "seenby/kernels/table.hpp"
+#include "seenby/select/candidates.hpp"
 #include "seenby/stores/filter_store.hpp"
 
 namespace seenby {
@@ -26,89 +23,116 @@ namespace seenby {
 /// Candidates in ranking order, best first, with their digests beside them. Building it hashes each item once and finds
 /// the in-page duplicates, so that a request does neither: the digests serve every user's filter, whatever its size.
 ///
-///     seenby::CandidatePool pool{questions};          // any range of integers or strings
-///     auto seeded = filter.pool(questions);            // the same, under a store's secret seed
+///     seenby::CandidatePool pool{questions};           // any range of integers or strings
+///     seenby::CandidatePool topics{"rivers", "lakes"};  // literals become strings
+///     auto seeded = filter.pool(questions);            // under a store's secret seed
 ///
-/// Immutable after construction, so any number of threads may share one.
+/// Share one between requests where they rank alike (a quiz); it is then immutable, and any number of threads may read
+/// it. Where each request ranks its own candidates, hand them to select_unseen as they are, or assign() them to a pool
+/// of the thread's. Integers that are hashed for each request cost a fifth of XXH3's time under Mix64Hash: take
+/// `MemoryStore<User, Mix64Hash>` where no other program shares the filters.
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class CandidatePool {
  public:
   using item_type = Item;
   using hasher_type = Hash;
 
-  /// Copies the items. O(n log n). Throws std::invalid_argument for more than 2^32 - 1 of them.
-  explicit CandidatePool(std::vector<Item> items, Hash hash = {}) : items_(std::move(items)), hash_(std::move(hash)) {
-    if (items_.size() > std::numeric_limits<std::uint32_t>::max()) {
-      std::string message = "seenby: expected at most 2^32 - 1 candidates in a pool, got ";
-      throw std::invalid_argument(message.append(std::to_string(items_.size())));
-    }
-    digests_.reserve(items_.size());
-    for (const Item& item : items_) digests_.push_back(hash_(item));
-    drop_duplicates();
-    lanes_ = detail::precompute_lanes(digests_);
+  /// Empty, to be assigned.
+  explicit CandidatePool(Hash hash = {}) : hash_(std::move(hash)) {}
+  /// Takes the items. O(n). Throws std::invalid_argument for more than 2^32 - 1 of them.
+  explicit CandidatePool(std::vector<Item> items, Hash hash = {})
+      : items_(std::move(items)), size_(items_.size()), hash_(std::move(hash)) {
+    index_.hash(this->items(), hash_);
+    index_.precompute();
   }
-  template <detail::InputRange Range>
+  /// Copies the items.
+  template <detail::ItemRange Range>
   requires std::convertible_to<detail::RangeReference<Range>, Item>
   explicit CandidatePool(const Range& items, Hash hash = {})
       : CandidatePool(std::vector<Item>(std::ranges::begin(items), std::ranges::end(items)), std::move(hash)) {}
   CandidatePool(std::initializer_list<Item> items, Hash hash = {})
       : CandidatePool(std::vector<Item>(items), std::move(hash)) {}
 
-  /// The items as they were given, duplicates and all. A pick's index counts here.
-  [[nodiscard]] std::size_t size() const noexcept { return items_.size(); }
-  [[nodiscard]] bool empty() const noexcept { return items_.empty(); }
+  /// Items whose digests the caller keeps beside them, made by the same hasher: nothing is hashed but the first, which
+  /// is compared. Throws std::invalid_argument for digests that are not as many, or another hasher's.
+  [[nodiscard]] static CandidatePool with_digests(std::vector<Item> items, std::span<const Digest> digests,
+                                                  Hash hash = {}) {
+    CandidatePool pool(std::move(hash));
+    pool.items_ = std::move(items);
+    pool.size_ = pool.items_.size();
+    pool.index_.take(pool.items(), digests, pool.hash_);
+    pool.index_.own_digests();
+    pool.index_.precompute();
+    return pool;
+  }
+
+  /// Other candidates in the place of those before, for one request. A pool that was as large before allocates nothing
+  /// (strings longer than their buffers aside). No request may be reading the pool.
+  template <detail::ItemRange Range>
+  requires std::convertible_to<detail::RangeReference<Range>, Item>
+  void assign(const Range& items) {
+    copy(items);
+    index_.hash(this->items(), hash_);
+  }
+  /// As with_digests.
+  template <detail::ItemRange Range>
+  requires std::convertible_to<detail::RangeReference<Range>, Item>
+  void assign(const Range& items, std::span<const Digest> digests) {
+    copy(items);
+    index_.take(this->items(), digests, hash_);
+    index_.own_digests();
+  }
+
+  /// How many items were given, duplicates and all.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  /// The items as given. A pick's index counts here.
+  [[nodiscard]] std::span<const Item> items() const noexcept { return {items_.data(), size_}; }
   [[nodiscard]] const Item& operator[](std::size_t index) const noexcept { return items_[index]; }
-  [[nodiscard]] const std::vector<Item>& items() const noexcept { return items_; }
 
   /// How many candidates repeat an earlier one.
-  [[nodiscard]] std::size_t duplicates() const noexcept { return items_.size() - digests_.size(); }
+  [[nodiscard]] std::size_t duplicates() const noexcept { return candidates().duplicates(); }
   /// The different candidates, each at its first place in the ranking.
-  [[nodiscard]] ItemBatch<Item> distinct() const noexcept {
-    return {first_at_.empty() ? std::span<const Item>(items_) : std::span<const Item>(distinct_items_),
-            digests_,
-            {lanes_.empty() ? nullptr : lanes_.data(), digests_.data()}};
-  }
+  [[nodiscard]] ItemBatch<Item> distinct() const noexcept { return candidates().distinct; }
   /// Where distinct candidate i stands among the items as given.
-  [[nodiscard]] std::uint32_t index_of(std::size_t i) const noexcept {
-    return first_at_.empty() ? static_cast<std::uint32_t>(i) : first_at_[i];
-  }
+  [[nodiscard]] std::uint32_t index_of(std::size_t i) const noexcept { return candidates().index_of(i); }
   [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
+  /// All of it, as a request reads it.
+  [[nodiscard]] detail::Candidates<Item> candidates() const noexcept { return index_.of(items()); }
 
  private:
-  void drop_duplicates() {
-    std::vector<std::uint32_t> order(digests_.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::stable_sort(order.begin(), order.end(),
-                     [this](std::uint32_t a, std::uint32_t b) { return digests_[a] < digests_[b]; });
-    const auto repeats = std::unique(order.begin(), order.end(),
-                                     [this](std::uint32_t a, std::uint32_t b) { return digests_[a] == digests_[b]; });
-    if (repeats == order.end()) return;
-    order.erase(repeats, order.end());
-    std::sort(order.begin(), order.end());
-    std::vector<Digest> digests;
-    digests.reserve(order.size());
-    distinct_items_.reserve(order.size());
-    for (const std::uint32_t i : order) {
-      digests.push_back(digests_[i]);
-      distinct_items_.push_back(items_[i]);
+  /// Over the items before, whose buffers strings then use again.
+  template <class Range>
+  void copy(const Range& items) {
+    if constexpr (std::is_trivially_copyable_v<Item> && detail::SizedRange<Range>) {
+      items_.assign(std::ranges::begin(items), std::ranges::end(items));
+      size_ = items_.size();
+    } else {
+      size_ = 0;
+      for (const auto& item : items) {
+        if (size_ < items_.size()) {
+          items_[size_] = item;
+        } else {
+          items_.emplace_back(item);
+        }
+        ++size_;
+      }
     }
-    digests_ = std::move(digests);
-    first_at_ = std::move(order);
   }
 
-  std::vector<Item> items_;
-  std::vector<Digest> digests_;            // of the distinct candidates
-  std::vector<detail::DigestLanes> lanes_;  // of these digests; empty where the kernel has no use for them
-  std::vector<Item> distinct_items_;       // empty while nothing repeats
-  std::vector<std::uint32_t> first_at_;    // empty while nothing repeats
+  std::vector<Item> items_;  // the first size_ are the pool's; the rest keep their memory for the next assign()
+  std::size_t size_ = 0;
+  detail::CandidateIndex<Item> index_;
   [[no_unique_address]] Hash hash_;
 };
 
-template <class Range>
-CandidatePool(const Range&) -> CandidatePool<detail::RangeValue<Range>>;
-template <class Range, Hasher Hash>
-CandidatePool(const Range&, Hash) -> CandidatePool<detail::RangeValue<Range>, Hash>;
+template <detail::ItemRange Range>
+CandidatePool(const Range&) -> CandidatePool<detail::Kept<detail::RangeValue<Range>>>;
+template <detail::ItemRange Range, Hasher Hash>
+CandidatePool(const Range&, Hash) -> CandidatePool<detail::Kept<detail::RangeValue<Range>>, Hash>;
 template <class Item>
-CandidatePool(std::initializer_list<Item>) -> CandidatePool<Item>;
+CandidatePool(std::initializer_list<Item>) -> CandidatePool<detail::Kept<Item>>;
+template <class Item, Hasher Hash>
+CandidatePool(std::initializer_list<Item>, Hash) -> CandidatePool<detail::Kept<Item>, Hash>;
 
 }  // namespace seenby

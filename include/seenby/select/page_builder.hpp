@@ -1,24 +1,30 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// SelectionBuilder: turns a store's answers into a page, and relaxes it while it is thin.
+// PageBuilder: makes a page of a store's answers, and relaxes it while it is thin.
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "seenby/clock.hpp"
+#include "seenby/detail/user_key.hpp"
+#include "seenby/histories/history.hpp"
 #include "seenby/kernels/table.hpp"
 #include "seenby/result.hpp"
-#include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/candidates.hpp"
+#include "seenby/select/overlays.hpp"
 #include "seenby/select/selection.hpp"
 #include "seenby/stores/filter_store.hpp"
 
@@ -42,26 +48,34 @@ inline std::size_t place_unseen(std::span<const std::uint8_t> seen_by, std::uint
   }
 }
 
-SEENBY_DETAIL_END
+[[nodiscard]] inline Time now_of(const StorePolicy& policy) { return policy.clock(); }
 
-namespace seenby {
+[[noreturn, gnu::cold]] inline void throw_other_seed() {
+  throw std::invalid_argument(
+      "seenby: expected a pool under the store's seed, got another seed; make it with filter.pool(items)");
+}
 
-/// One request on its way. Filter is a SeenFilter: it gives the store, the history and what it knows for certain.
-template <class Filter, class Item, class Hash>
-class SelectionBuilder {
+/// One request on its way. What it is given must outlive it; `History` is NoHistory where there is none.
+template <class Store, class History, class Item>
+class PageBuilder {
  public:
+  using User = typename Store::user_type;
+  using Hash = typename Store::hasher_type;
   using Pool = CandidatePool<Item, Hash>;
   using Options = SelectOptions<Item, Hash>;
-  using User = typename Filter::user_type;
+  using Key = decltype(user_key(std::declval<const User&>()));
 
-  SelectionBuilder(const Filter& filter, const Pool& pool, std::span<const User> users, const Options& options,
-                   Selection& page)
-      : filter_(filter), pool_(pool), users_(users), options_(options), page_(page) {
-    page_.reset(options.limit);
-    page_.duplicates_ = pool.duplicates();
-    page_.seen_by_.resize(pool.distinct().size());
-    page_.status_.resize(users.size());
-    filter.collect_certain(users, options.also_seen, page_.certain_);
+  PageBuilder(const Store& store, const Overlays<Key>& overlays, History* history, const Candidates<Item>& candidates,
+              std::span<const User> users, const Options& options, PageState<Item>& page)
+      : store_(store),
+        overlays_(overlays),
+        history_(history),
+        candidates_(candidates),
+        users_(users),
+        options_(options),
+        page_(page) {
+    page_.reset(candidates, users.size(), options.limit);
+    if (!options.also_seen.empty() || !overlays.empty()) collect_certain();
   }
 
   /// Asks the store and fills the page: the whole request. In line with all that it calls for a plain request: a span
@@ -69,29 +83,29 @@ class SelectionBuilder {
   /// request of two became 75.
   template <class Expected>
   [[gnu::always_inline]] void run(const Expected& expected) {
-    const std::size_t total = pool_.distinct().size();
-    for (std::size_t at = 0; at < total && open();) {
+    const std::size_t total = candidates_.distinct.size();
+    std::size_t at = 0;
+    do {  // once at least: users that cannot be asked are found out whatever the page's size
       const std::size_t count = std::min(total - at, next_chunk(at));
       ask(question(at, count), at, expected);
       if (!absorb(at, count)) return;
       at += count;
-    }
+    } while (at < total && open());
     relax();
   }
 
   /// The store's question about the candidates from `at` on, for callers that ask the store themselves.
   [[nodiscard, gnu::always_inline]] CheckRequest<User, Item> question(std::size_t at, std::size_t count) {
-    const auto batch = pool_.distinct();
-    return {std::span(users_.data(), users_.size()), batch.subspan(at, count),
-            std::span(page_.seen_by_).subspan(at, count), page_.status_};
+    return {std::span(users_.data(), users_.size()), candidates_.distinct.subspan(at, count),
+            std::span(page_.seen_by).subspan(at, count), page_.status};
   }
 
   /// Takes the answers in; false when the page ends here.
   [[gnu::always_inline]] bool absorb(std::size_t at, std::size_t count) {
-    page_.checked_ += count;
+    page_.checked += count;
     if (!settle_unknown()) return false;
-    const auto seen_by = std::span(page_.seen_by_).subspan(at, count);
-    mark_certain(pool_.distinct().digests.subspan(at, count), seen_by);
+    const auto seen_by = std::span(page_.seen_by).subspan(at, count);
+    mark_certain(candidates_.distinct.digests.subspan(at, count), seen_by);
     take_unseen(seen_by, at);
     return true;
   }
@@ -102,9 +116,16 @@ class SelectionBuilder {
   }
 
  private:
-  // What only some requests need stands in functions of its own, out of the way of the others: inlined it cost all of
-  // them 80 instructions of the 690 that a page took beside its checks.
+  // In seen_by: known for certain, by whatever means; no relaxation brings it back.
+  static constexpr std::uint8_t certainly_seen = 255;
+
+  [[nodiscard]] bool open() const noexcept { return page_.count < options_.limit; }
+  [[nodiscard]] std::size_t wanted() const noexcept { return options_.limit - page_.count; }
+
+  // What only some requests need is in functions of its own, out of the way of the others: inlined it cost all of them
+  // 80 instructions of the 690 that a page took beside its checks.
   [[gnu::noinline]] void run_relaxations() {
+    own_checked_ = page_.checked;
     for (const auto& relaxation : options_.relax) {
       if (!open() || ended_) return;
       std::visit([this](const auto& step) { this->apply(step); }, relaxation);
@@ -113,93 +134,104 @@ class SelectionBuilder {
 
   template <class Expected>
   [[gnu::always_inline]] void ask(const CheckRequest<User, Item>& request, std::size_t at, const Expected& expected) {
-    const auto& store = filter_.store();
-    if constexpr (ExpectingStoreFor<typename Filter::store_type, Item>) {
-      if (at == 0) return store.check(request.users, request.batch, request.seen_by, request.status, expected);
+    if constexpr (ExpectingStoreFor<Store, Item>) {
+      if (at == 0) return store_.check(request.users, request.batch, request.seen_by, request.status, expected);
     }
-    store.check(request.users, request.batch, request.seen_by, request.status);
+    store_.check(request.users, request.batch, request.seen_by, request.status);
   }
-
-  // In seen_by: known for certain, by whatever means; no relaxation brings it back.
-  static constexpr std::uint8_t certainly_seen = 255;
-
-  [[nodiscard]] bool open() const noexcept { return page_.count_ < options_.limit; }
-  [[nodiscard]] std::size_t wanted() const noexcept { return options_.limit - page_.count_; }
 
   /// Local stores are asked in growing pieces, so that a page of ten out of a pool of thousands ends early; a remote
   /// one is asked once.
   [[nodiscard]] std::size_t next_chunk(std::size_t at) const noexcept {
-    if constexpr (RemoteStore<typename Filter::store_type>) return std::numeric_limits<std::size_t>::max();
+    if constexpr (RemoteStore<Store>) return std::numeric_limits<std::size_t>::max();
     // Multiples of 64, so that every piece keeps its lanes.
     const std::size_t first = options_.limit < 128 ? (2 * options_.limit + 63) / 64 * 64 : 256;
     return std::max({first, std::size_t{64}, at});
   }
 
-  /// Lists the users that could not be asked and does what the caller chose about them; false ends the page.
+  // Users that could not be asked
+
+  /// Lists them and does what the caller chose about them; false ends the page.
   bool settle_unknown() { return all_known() || settle_some_unknown(); }
   [[nodiscard]] bool all_known() const noexcept {
     const auto known = [](const UserStatus& status) { return status.state == UserState::known; };
-    return std::all_of(page_.status_.begin(), page_.status_.end(), known);
+    return std::all_of(page_.status.begin(), page_.status.end(), known);
   }
   [[gnu::noinline]] bool settle_some_unknown() {
     OnUnknown worst = OnUnknown::show;
     for (std::size_t i = 0; i < users_.size(); ++i) {
-      const UserStatus& status = page_.status_[i];
+      const UserStatus& status = page_.status[i];
       if (status.state == UserState::known) continue;
       note_unknown({i, status.state, status.error});
       const bool failed = status.state == UserState::unreachable;
       worst = std::max(worst, failed && options_.on_unreachable ? *options_.on_unreachable : options_.on_unknown);
     }
     if (worst == OnUnknown::show) return true;
-    page_.count_ = 0;
+    page_.count = 0;
     if (worst == OnUnknown::hide) return false;
-    page_.error_ = describe_unknown();
-    if (worst == OnUnknown::raise) throw BadResult(*page_.error_);
+    page_.error = describe_unknown();
+    page_.raises = worst == OnUnknown::raise;
     return false;
   }
 
   void note_unknown(UnknownUser user) {
     const auto same = [&](const UnknownUser& noted) { return noted.user_index == user.user_index; };
-    if (std::none_of(page_.unknown_.begin(), page_.unknown_.end(), same)) page_.unknown_.push_back(std::move(user));
+    if (std::none_of(page_.unknown.begin(), page_.unknown.end(), same)) page_.unknown.push_back(std::move(user));
   }
 
   [[nodiscard]] Error describe_unknown() const {
-    for (const UnknownUser& user : page_.unknown_) {
+    for (const UnknownUser& user : page_.unknown) {
       if (user.error) return *user.error;
     }
     std::string message = "seenby: expected a filter for every user of the request, but user ";
-    message.append(std::to_string(page_.unknown_.front().user_index)).append(" of ");
+    message.append(std::to_string(page_.unknown.front().user_index)).append(" of ");
     message.append(std::to_string(users_.size())).append(" has none; create(user) gives a new user an empty one");
     return {ErrorCode::unknown_user, std::move(message)};
   }
 
+  // What is known for certain
+
+  [[gnu::noinline]] void collect_certain() {
+    auto& certain = page_.certain;
+    certain.assign(options_.also_seen.begin(), options_.also_seen.end());
+    const Time now = now_of(store_.policy());
+    for (const User& user : users_) {
+      overlays_.visit(user_key(user), now, store_.policy().window, [&](Digest item) { certain.push_back(item); });
+    }
+    std::sort(certain.begin(), certain.end());
+  }
   void mark_certain(std::span<const Digest> digests, std::span<std::uint8_t> seen_by) const {
-    if (!page_.certain_.empty()) mark_some_certain(digests, seen_by);
+    if (!page_.certain.empty()) mark_some_certain(digests, seen_by);
   }
   [[gnu::noinline]] void mark_some_certain(std::span<const Digest> digests, std::span<std::uint8_t> seen_by) const {
     for (std::size_t i = 0; i < digests.size(); ++i) {
-      if (std::binary_search(page_.certain_.begin(), page_.certain_.end(), digests[i])) seen_by[i] = certainly_seen;
+      if (std::binary_search(page_.certain.begin(), page_.certain.end(), digests[i])) seen_by[i] = certainly_seen;
     }
   }
 
+  // Picks
+
   void take_unseen(std::span<const std::uint8_t> seen_by, std::size_t at) {
-    const PickReason reason = page_.unknown_.empty() ? PickReason::unseen : PickReason::unknown_user;
+    const PickReason reason = page_.unknown.empty() ? PickReason::unseen : PickReason::unknown_user;
     Pick* const picks = page_.room(seen_by.size());
-    const std::size_t found = detail::place_unseen(seen_by, static_cast<std::uint32_t>(at), reason, picks);
-    page_.removed_ += seen_by.size() - found;
+    const std::size_t found = place_unseen(seen_by, static_cast<std::uint32_t>(at), reason, picks);
+    page_.removed += seen_by.size() - found;
     const std::size_t count = std::min(wanted(), found);
-    if (pool_.duplicates() != 0) {
-      for (std::size_t i = 0; i < count; ++i) picks[i].index = pool_.index_of(picks[i].index);
+    if (candidates_.first_at != nullptr) {
+      for (std::size_t i = 0; i < count; ++i) picks[i].index = candidates_.first_at[picks[i].index];
     }
-    page_.count_ += count;
+    page_.count += count;
+  }
+  void pick(std::size_t i, PickReason reason) {
+    page_.add({candidates_.index_of(i), reason, page_.seen_by[i], 0});
+    page_.seen_by[i] = certainly_seen;  // on the page now: no later step may take it again
   }
 
   // Verify
 
   void apply(const Verify& step) {
-    if constexpr (!Filter::has_history) {
-      page_.error_ =
-          Error{ErrorCode::unavailable, "seenby: expected a history to verify against; this filter has none"};
+    if constexpr (std::same_as<History, NoHistory>) {
+      page_.error = Error{ErrorCode::unavailable, "seenby: expected a history to verify against; this filter has none"};
     } else {
       std::size_t budget = step.lookups;
       std::size_t at = 0;
@@ -209,7 +241,7 @@ class SelectionBuilder {
         if (!win_back(suspects, budget)) break;
       }
       // What was won back is as fresh as the rest, so the page is in ranking order again.
-      std::sort(page_.picks_.data(), page_.picks_.data() + page_.count_,
+      std::sort(page_.picks.data(), page_.picks.data() + page_.count,
                 [](const Pick& a, const Pick& b) { return std::pair(a.pool, a.index) < std::pair(b.pool, b.index); });
     }
   }
@@ -217,29 +249,29 @@ class SelectionBuilder {
   /// The next candidates in ranking order that a filter calls seen; `at` moves on.
   [[nodiscard]] std::vector<std::uint32_t> next_suspects(std::size_t& at, std::size_t most) const {
     std::vector<std::uint32_t> suspects;
-    for (; at < page_.checked_ && suspects.size() < most; ++at) {
+    for (; at < own_checked_ && suspects.size() < most; ++at) {
       if (probably_seen(at)) suspects.push_back(static_cast<std::uint32_t>(at));
     }
     return suspects;
   }
   [[nodiscard]] bool probably_seen(std::size_t i) const noexcept {
-    return page_.seen_by_[i] != 0 && page_.seen_by_[i] != certainly_seen;
+    return page_.seen_by[i] != 0 && page_.seen_by[i] != certainly_seen;
   }
 
   /// Asks the history about the suspects, user by user, and picks those nobody saw; false when the history failed.
   bool win_back(std::vector<std::uint32_t> suspects, std::size_t& budget) {
     std::vector<Item> items;
     std::vector<std::uint8_t> seen;
-    const Time since = window_start(filter_.now(), filter_.store().policy().window);
+    const Time since = window_start(now_of(store_.policy()), store_.policy().window);
     for (const User& user : users_) {
       items.clear();
-      for (const std::uint32_t i : suspects) items.push_back(pool_.distinct().items[i]);
+      for (const std::uint32_t i : suspects) items.push_back(candidates_.distinct.items[i]);
       seen.assign(items.size(), 0);
       budget -= items.size();
-      page_.lookups_ += items.size();
-      auto done = filter_.history().contains(user, std::span<const Item>(items), std::span(seen), since);
+      page_.lookups += items.size();
+      auto done = history_->contains(user, std::span<const Item>(items), std::span(seen), since);
       if (!done) {
-        page_.error_ = std::move(done).error();
+        page_.error = std::move(done).error();
         return false;
       }
       std::size_t kept = 0;
@@ -251,53 +283,58 @@ class SelectionBuilder {
     for (const std::uint32_t i : suspects) pick(i, PickReason::verified);
     return true;
   }
-
-  void pick(std::size_t i, PickReason reason) {
-    page_.add({pool_.index_of(i), reason, page_.seen_by_[i], 0});
-    page_.seen_by_[i] = certainly_seen;  // on the page now: no later step may take it again
-  }
-
   // The other relaxations
 
   void apply(const NextPool<Pool>& step) {
-    const auto number = static_cast<std::uint16_t>(++pools_);
-    filter_.require_same_hash(*step.pool);
-    const auto batch = step.pool->distinct();
-    std::vector<std::uint8_t> seen_by(batch.size());
-    filter_.store().check(users_, batch, std::span(seen_by), std::span(page_.status_));
+    const Pool& pool = step.pool();
+    if (pool.hasher().seed() != store_.hasher().seed()) throw_other_seed();
+    const Candidates<Item> next = pool.candidates();
+    const ItemBatch<Item>& batch = next.distinct;
+    auto& seen_by = page_.fallback_seen_by;
+    seen_by.resize(batch.size());
+    store_.check(users_, batch, std::span(seen_by), std::span(page_.status));
+    page_.checked += batch.size();
     ended_ = !settle_unknown();
     if (ended_) return;
     mark_certain(batch.digests, seen_by);
+    note_shown();
+    const auto number = static_cast<std::uint16_t>(page_.pools.size());
     const PickReason reason = all_known() ? PickReason::next_pool : PickReason::unknown_user;
-    std::vector<Digest> shown;
-    for (const Pick& chosen : page_) shown.push_back(digest_of(chosen));
-    std::sort(shown.begin(), shown.end());
-    page_.checked_in_fallbacks_ += batch.size();
-    for (std::size_t i = 0; i < batch.size() && open(); ++i) {
-      if (seen_by[i] != 0 || std::binary_search(shown.begin(), shown.end(), batch.digests[i])) continue;
-      page_.add({step.pool->index_of(i), reason, 0, number});
+    page_.duplicates += next.duplicates();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (seen_by[i] != 0) {
+        ++page_.removed;
+      } else if (std::binary_search(page_.shown.begin(), page_.shown.end(), batch.digests[i])) {
+        ++page_.duplicates;
+      } else if (open()) {
+        page_.add({next.index_of(i), reason, 0, number});
+      }
     }
-    fallback_pools_.push_back(step.pool);
+    page_.pools.push_back(next);
   }
-  [[nodiscard]] Digest digest_of(const Pick& chosen) const {
-    const Pool& pool = chosen.pool == 0 ? pool_ : *fallback_pools_[chosen.pool - 1U];
-    return pool.hasher()(pool[chosen.index]);
+  /// The digests of what is on the page, sorted.
+  void note_shown() {
+    page_.shown.clear();
+    for (const Pick& pick : std::span(page_.picks).first(page_.count)) {
+      page_.shown.push_back(page_.pools[pick.pool].digest_at(pick.index));
+    }
+    std::sort(page_.shown.begin(), page_.shown.end());
   }
 
   void apply(const SeenByAtMost& step) {
     for (unsigned count = 1; count <= step.users && open(); ++count) {
-      for (std::size_t i = 0; i < page_.checked_ && open(); ++i) {
-        if (page_.seen_by_[i] == count && count != certainly_seen) pick(i, PickReason::seen_by_few);
+      for (std::size_t i = 0; i < own_checked_ && open(); ++i) {
+        if (page_.seen_by[i] == count && count != certainly_seen) pick(i, PickReason::seen_by_few);
       }
     }
   }
 
   void apply(const OldestSeenFirst&) {
-    if constexpr (requires(const typename Filter::store_type& store, const User& user, std::span<std::uint8_t> ages) {
-                    store.age(user, pool_.distinct(), ages);
+    if constexpr (requires(const User& user, std::span<std::uint8_t> ages) {
+                    store_.age(user, candidates_.distinct, ages);
                   }) {
       std::vector<std::uint32_t> order;
-      for (std::size_t i = 0; i < page_.checked_; ++i) {
+      for (std::size_t i = 0; i < own_checked_; ++i) {
         if (probably_seen(i)) order.push_back(static_cast<std::uint32_t>(i));
       }
       const auto ages = latest_ages();
@@ -307,30 +344,31 @@ class SelectionBuilder {
         pick(i, PickReason::seen_long_ago);
       }
     } else {
-      page_.error_ =
+      page_.error =
           Error{ErrorCode::unavailable, "seenby: expected a store with a window to order by age; this one has none"};
     }
   }
   /// For each candidate the slices since the last of the users saw it.
   [[nodiscard]] std::vector<std::uint8_t> latest_ages() const {
-    const auto batch = pool_.distinct().subspan(0, page_.checked_);
+    const auto batch = candidates_.distinct.subspan(0, own_checked_);
     std::vector<std::uint8_t> latest(batch.size(), 255);
     std::vector<std::uint8_t> ages(batch.size());
     for (const User& user : users_) {
-      filter_.store().age(user, batch, std::span(ages));
+      store_.age(user, batch, std::span(ages));
       for (std::size_t i = 0; i < ages.size(); ++i) latest[i] = std::min(latest[i], ages[i]);
     }
     return latest;
   }
 
-  const Filter& filter_;
-  const Pool& pool_;
+  const Store& store_;
+  const Overlays<Key>& overlays_;
+  History* history_;
+  Candidates<Item> candidates_;
   std::span<const User> users_;
   const Options& options_;
-  Selection& page_;
-  std::vector<const Pool*> fallback_pools_;
-  std::size_t pools_ = 0;
-  bool ended_ = false;  // by a user who became unknown
+  PageState<Item>& page_;
+  std::size_t own_checked_ = 0;  // of the request's candidates, when the relaxations began
+  bool ended_ = false;           // by a user who became unknown
 };
 
-}  // namespace seenby
+SEENBY_DETAIL_END

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -27,25 +28,29 @@
 #include "seenby/histories/replay.hpp"
 #include "seenby/result.hpp"
 #include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/candidates.hpp"
+#include "seenby/select/merge_gate.hpp"
 #include "seenby/select/overlays.hpp"
 #include "seenby/select/page_builder.hpp"
+#include "seenby/select/requirements.hpp"
 #include "seenby/select/selection.hpp"
 #include "seenby/select/shadow.hpp"
 #include "seenby/stores/filter_store.hpp"
 
 namespace seenby {
 
-/// Everything a person tunes by, since construction.
+/// Everything a person tunes by, since construction. A request of select_many counts as one of select_unseen; ask() and
+/// an empty record count nothing.
 struct SeenCounters {
   std::uint64_t requests = 0;
-  std::uint64_t candidates_checked = 0;
-  std::uint64_t removed = 0;     ///< candidates that the filters, or what a request knew, took off the page
-  std::uint64_t duplicates = 0;  ///< in-page repeats
+  std::uint64_t candidates_checked = 0;  ///< of fallback pools too
+  std::uint64_t removed = 0;             ///< candidates that the filters, or what a request knew, took off the page
+  std::uint64_t duplicates = 0;          ///< repeats in a pool, and in a fallback pool of what the page has already
   std::uint64_t underfilled_pages = 0;
   std::uint64_t unknown_users = 0;           ///< users of requests whose filter could not be asked
   std::uint64_t lookups = 0;                 ///< history look-ups by Verify
   std::uint64_t verified = 0;                ///< false positives won back by them
-  std::uint64_t write_failures = 0;          ///< records that the history or the store refused
+  std::uint64_t write_failures = 0;          ///< items that the history or the store refused, or threw at
   std::uint64_t over_user_budget = 0;        ///< requests of more users than the policy's users_per_request
   std::uint64_t shadow_requests = 0;         ///< requests that the exact referee judged (see SeenFilter::shadow)
   std::uint64_t shadow_fresh = 0;            ///< candidates in them that the judged users had not seen
@@ -57,26 +62,36 @@ struct SeenCounters {
 
 /// Which of these items has this user, or neither of these two users, already seen?
 ///
-///     seenby::SeenFilter filter{seenby::MemoryStore<std::uint64_t>{{.wrong_hide_rate = 0.01, .users_per_request =
-///     2}}}; filter.record(alice, question); seenby::CandidatePool pool{questions}; auto page =
-///     filter.select_unseen(pool, {alice, bob}, {.limit = 10}); for (auto& pick : page) show(pool[pick.index]);
+/// @code
+/// seenby::SeenFilter filter{seenby::MemoryStore{{.wrong_hide_rate = 0.01, .users_per_request = 2}}};
+/// filter.record(alice, question).or_throw();
+/// seenby::CandidatePool pool{questions};
+/// auto page = filter.select_unseen(pool, {alice, bob}, {.limit = 10});
+/// for (const auto& pick : page) show(pick.item);
+/// @endcode
 ///
 /// Nothing recorded is ever picked (no false negative); a fresh candidate is hidden at most at the policy's
 /// wrong_hide_rate. With a history the record goes there first, a filter is rebuilt from it, and Verify can win back
 /// what a filter hides wrongly; the history must outlive the filter.
 ///
-/// Thread safety: any thread may call any member at any time. Moving it is for set-up only.
+/// Thread safety: any thread may call any member at any time, but for those "for set-up". Moving it is for set-up only.
 template <class Store, class History = NoHistory>
 class SeenFilter {
+  static_assert(sizeof(detail::RequireStore<Store, detail::ItemOf<History>>) + sizeof(detail::RequireHistory<History>) >
+                0);
+
  public:
   using store_type = Store;
   using history_type = History;
-  using user_type = typename Store::user_type;
-  using hasher_type = typename Store::hasher_type;
-  static constexpr bool has_history = HistoryLike<History>;
+  using user_type = detail::UserOf<Store>;
+  using hasher_type = detail::HasherOf<Store>;
+  static constexpr bool has_history = !std::same_as<History, NoHistory>;
+  /// One of the requests of select_many.
+  template <class Item>
+  using Request = seenby::Request<user_type, Item, hasher_type>;
 
   explicit SeenFilter(Store store) : store_(std::move(store)), exact_(std::make_unique<Exact>()) {
-    static_assert(!has_history, "pass the history to the constructor");
+    static_assert(!has_history, "seenby: pass the history to SeenFilter's constructor, behind the store");
   }
   SeenFilter(Store store, History& history) requires has_history : store_(std::move(store)),
                                                                    history_(&history),
@@ -97,185 +112,190 @@ class SeenFilter {
     exact_->shadow = std::make_unique<detail::Shadow<Key>>(share);
   }
 
-  /// Keeps the last `items` records of every user exact, beside the filter: 8 bytes each. No relaxation brings them
-  /// back and no look-up is spent on them, however thin the page. 0, the default, keeps none. For set-up.
-  void keep_last(std::size_t items) noexcept { exact_->last.keep(items); }
+  /// Keeps the last `items` records of every user exact, beside the filter: 16 bytes each. Within the window no
+  /// relaxation brings them back and no look-up is spent on them, however thin the page. 0, the default, keeps none.
+  /// For set-up.
+  void keep_last(std::size_t items) noexcept { exact_->overlays.last.keep(items); }
 
   // Record
 
-  /// Marks an item as seen. When it returns a value, no later selection shows the item to this user within the window.
-  /// An error says which write failed: the history's (nothing was recorded) or the store's (the history has it).
+  /// Marks an item as seen, now or at the time of the event. When it returns a value, no later selection shows the item
+  /// to this user within the window; what was seen before the window is acknowledged and goes to the history alone,
+  /// where the store takes times. An error says which write failed: the history's (nothing was recorded) or the
+  /// store's (the history has it).
   template <HashableItem Item>
-  Result<RecordOutcome> record(const user_type& user, const Item& item) {
-    if constexpr (StringItem<Item>) {
-      const std::string text{std::string_view(item)};
-      return record_all(user, std::span<const std::string>(&text, 1));
+  Result<RecordOutcome> record(const user_type& user, const Item& item, std::optional<Time> when = {}) {
+    using Written = detail::Written<History, Item>;
+    if constexpr (std::same_as<Written, Item>) {
+      return write(user, std::span<const Item>(&item, 1), when);
     } else {
-      return record_all(user, std::span<const Item>(&item, 1));
+      const Written written{std::string_view(item)};
+      return write(user, std::span<const Written>(&written, 1), when);
     }
   }
-  /// As record, for many items in one go: one write of the history, one of the store.
-  template <detail::InputRange Range>
-  Result<RecordOutcome> record_all(const user_type& user, const Range& items) {
+  /// As record, for many items in one go: one write of the history, one of the store. No items: nothing is done, and an
+  /// unknown user stays unknown.
+  template <detail::ItemRange Range>
+  Result<RecordOutcome> record_all(const user_type& user, const Range& items, std::optional<Time> when = {}) {
     using Item = detail::RangeValue<Range>;
-    if constexpr (detail::ContiguousRange<Range>) {
-      return write(user, std::span<const Item>(std::ranges::data(items), std::ranges::size(items)));
+    using Written = detail::Written<History, Item>;
+    if constexpr (detail::ContiguousRange<Range> && std::same_as<Written, Item>) {
+      return write(user, std::span<const Item>(std::ranges::data(items), std::ranges::size(items)), when);
     } else {
-      const std::vector<Item> copy(std::ranges::begin(items), std::ranges::end(items));
-      return write(user, std::span<const Item>(copy));
+      std::vector<Written> copy;
+      for (const auto& item : items) copy.emplace_back(item);
+      return write(user, std::span<const Written>(copy), when);
     }
   }
   /// Gives a new user an explicit empty filter, so that "nothing seen yet" is an answer and not `unknown`.
   Result<void> create(const user_type& user) { return store_.create(user); }
 
-  /// Items served or reported, but not recorded yet: hidden at once and exactly, until recorded or for `ttl`.
-  template <detail::InputRange Range>
+  /// Items reported as seen, but not recorded yet: hidden at once and exactly, until recorded or for `ttl`. What was
+  /// only returned or prefetched is not in flight.
+  template <detail::ItemRange Range>
   void mark_in_flight(const user_type& user, const Range& items, std::chrono::seconds ttl = std::chrono::minutes(1)) {
-    exact_->in_flight.add(detail::user_key(user), digests_of(items), now(), now() + ttl);
+    const Time at = now();
+    exact_->overlays.in_flight.add(detail::user_key(user), digests_of(items), at, saturating_add(at, ttl));
   }
 
   /// Never shows this item to this user again, whatever the window. True when it was not hidden before.
   template <HashableItem Item>
   bool hide(const user_type& user, const Item& item) {
-    return exact_->hides.add(detail::user_key(user), store_.hasher()(item), detail::text_of_item(item));
+    static_assert(detail::recordable<History, Item>, "seenby: expected an item of the history's item_type");
+    return exact_->overlays.hides.add(detail::user_key(user), store_.hasher()(item), item_kind<Item>,
+                                      detail::text_of_item(item));
   }
   template <HashableItem Item>
   bool unhide(const user_type& user, const Item& item) {
-    return exact_->hides.remove(detail::user_key(user), store_.hasher()(item));
+    return exact_->overlays.hides.remove(detail::user_key(user), store_.hasher()(item));
   }
-  /// What the user hid, in the order it was hidden.
-  template <class Item>
+  /// What the user hid, in the order it was hidden: the items of Item's kind (integers, text or bytes) that an Item can
+  /// hold. With a history, of its item type.
+  template <HashableItem Item = detail::ItemOf<History>>
   [[nodiscard]] std::vector<Item> hidden(const user_type& user) const {
+    static_assert(detail::recordable<History, Item>, "seenby: expected the history's item_type");
     std::vector<Item> items;
-    for (std::string& text : exact_->hides.list(detail::user_key(user))) {
-      items.push_back(detail::item_of_text<Item>(std::move(text)));
+    for (std::string& text : exact_->overlays.hides.list(detail::user_key(user), item_kind<Item>)) {
+      if (auto item = detail::item_of_text<Item>(std::move(text))) items.push_back(*std::move(item));
     }
     return items;
   }
 
-  /// Removes every trace of a user: filter, hides, items in flight, and the history's rows where there is one. True
-  /// when there was any.
+  /// Removes every trace of a user: the history's rows where there is one, the filter, hides, items in flight. True
+  /// when there was any. An error leaves it half done at worst; calling it again finishes it. The history goes first,
+  /// since a record in between would bring all of it back.
   Result<bool> forget(const user_type& user) {
     const auto key = detail::user_key(user);
-    bool any = exact_->hides.forget(key);
-    if (exact_->shadow) exact_->shadow->forget(key);
-    any = exact_->in_flight.forget(key) || any;
-    any = exact_->last.forget(key) || any;
+    bool any = false;
     if constexpr (has_history) {
       auto rows = history_->forget(user);
       if (!rows) return rows;
-      any = *rows || any;
+      any = *rows;
     }
+    if (exact_->shadow) exact_->shadow->forget(key);
     auto stored = store_.forget(user);
     if (!stored) return stored;
-    return *stored || any;
+    if (exact_->shadow) exact_->shadow->forget(key);
+    return exact_->overlays.forget(key) || *stored || any;
   }
 
   /// Everything `from` has seen, `into` has seen from now on, and `from` is forgotten: login after anonymous use, a
-  /// second device. A history must be a MergingHistory; it comes first. What is recorded for `from` meanwhile stays in
-  /// its history; after an error or a crash call it again.
-  Result<void> merge_users(const user_type& from,
-                           const user_type& into) requires(!has_history || MergingHistory<History>) &&
-      requires(Store& store, const user_type& user) {
-    { store.merge_users(user, user) } -> std::same_as<Result<void>>;
-  }
-  {
-    if constexpr (MergingHistory<History>) {
+  /// second device. Nothing happens where they are one user. A record of either that comes meanwhile waits, in this
+  /// process; in another it may stay with `from`, whole. After an error, or a death at any step, nothing is lost, and
+  /// calling it again finishes it: the history is merged first, in one step of its own (MergingHistory).
+  Result<void> merge_users(const user_type& from, const user_type& into) requires detail::MergingStore<Store> &&
+      (!has_history || MergingHistory<History>) {
+    const auto from_key = detail::user_key(from);
+    const auto into_key = detail::user_key(into);
+    if (from_key == into_key) return {};
+    const detail::UserKeyHash hash;
+    const detail::MergeGate::Merge alone(exact_->gate, hash(from_key), hash(into_key));
+    if constexpr (has_history) {
       if (auto moved = history_->merge(from, into); !moved) return std::move(moved).error();
     }
     if (auto done = store_.merge_users(from, into); !done) return done;
     if (exact_->shadow) {
-      exact_->shadow->forget(detail::user_key(from));
-      exact_->shadow->forget(detail::user_key(into));
+      exact_->shadow->forget(from_key);
+      exact_->shadow->forget(into_key);
     }
-    exact_->hides.merge(detail::user_key(from), detail::user_key(into));
-    exact_->in_flight.merge(detail::user_key(from), detail::user_key(into));
-    exact_->last.merge(detail::user_key(from), detail::user_key(into));
+    exact_->overlays.merge(from_key, into_key);
     return {};
   }
 
   // Select
 
   /// The candidates that none of the users has seen, in ranking order, up to options.limit; then whatever the
-  /// relaxations let in, each pick saying why. Throws std::invalid_argument for 0 or more than 255 users and for a
-  /// pool under another seed; BadResult when options.on_unknown is raise.
-  template <class Item>
-  [[nodiscard]] Selection select_unseen(const CandidatePool<Item, hasher_type>& pool, std::span<const user_type> users,
-                                        const SelectOptions<Item, hasher_type>& options = {}) const {
-    Selection page;
-    select_unseen(pool, users, options, page);
+  /// relaxations let in, each pick saying why. `candidates` are a CandidatePool, a contiguous range of items that this
+  /// request alone ranks, or an ItemBatch of items with the digests that the caller keeps beside them; the page refers
+  /// to them, so that a pool or a container that would be gone by then is refused. Throws std::invalid_argument for 0
+  /// or more than 255 users and for digests under another seed; BadResult when options.on_unknown is raise.
+  template <class Source>
+  requires detail::CandidateSource<Source, hasher_type>
+  [[nodiscard]] auto select_unseen(Source&& candidates, std::span<const user_type> users,
+                                   const SelectOptions<detail::SourceItem<Source>, hasher_type>& options = {}) const {
+    Selection<detail::SourceItem<Source>> page;
+    select_unseen(candidates, users, options, page);
     return page;
   }
-  template <class Item>
-  [[nodiscard]] Selection select_unseen(const CandidatePool<Item, hasher_type>& pool,
-                                        std::initializer_list<user_type> users,
-                                        const SelectOptions<Item, hasher_type>& options = {}) const {
-    return select_unseen(pool, std::span<const user_type>(users.begin(), users.size()), options);
+  template <class Source>
+  requires detail::CandidateSource<Source, hasher_type>
+  [[nodiscard]] auto select_unseen(Source&& candidates, std::initializer_list<user_type> users,
+                                   const SelectOptions<detail::SourceItem<Source>, hasher_type>& options = {}) const {
+    Selection<detail::SourceItem<Source>> page;
+    select_unseen(candidates, std::span<const user_type>(users.begin(), users.size()), options, page);
+    return page;
   }
   /// Into a page of the caller's, whose buffers are reused: no allocation once they are large enough.
-  template <class Item>
-  void select_unseen(const CandidatePool<Item, hasher_type>& pool, std::span<const user_type> users,
-                     const SelectOptions<Item, hasher_type>& options, Selection& page) const {
+  template <class Source>
+  requires detail::CandidateSource<Source, hasher_type>
+  void select_unseen(Source&& candidates, std::span<const user_type> users,
+                     const SelectOptions<detail::SourceItem<Source>, hasher_type>& options,
+                     Selection<detail::SourceItem<Source>>& page) const {
+    using Item = detail::SourceItem<Source>;
     require_users(users.size());
-    require_same_hash(pool);
     const auto expected = expect<Item>(users);  // before all else: the users' lines are on the way meanwhile
-    SelectionBuilder<SeenFilter, Item, hasher_type> builder(*this, pool, users, options, page);
+    const detail::Candidates<Item> asked = candidates_of(candidates, page.state().own);
+    Builder<Item> builder(store_, exact_->overlays, history_, asked, users, options, page.state());
     builder.run(expected);
-    finish(pool, users, page);
+    finish(asked.distinct, users, page);
+    if (page.state().raises) throw BadResult(*page.error());
   }
 
-  /// One request of many.
-  template <class Item>
-  struct Request {
-    const CandidatePool<Item, hasher_type>* pool = nullptr;
-    std::span<const user_type> users;
-    SelectOptions<Item, hasher_type> options{};
-  };
   /// Answers many requests in one call: one round trip to a remote store; in memory the next request's filters are
-  /// fetched while this one is answered. pages[i] answers requests[i]. Throws as select_unseen.
-  template <class Item>
-  void select_many(std::span<const Request<Item>> requests, std::span<Selection> pages) const {
-    if (pages.size() < requests.size()) {
-      throw std::invalid_argument("seenby: expected a page for every request, got fewer pages than requests");
-    }
-    using Builder = SelectionBuilder<SeenFilter, Item, hasher_type>;
-    std::vector<Builder> builders;
-    std::vector<CheckRequest<user_type, Item>> questions;
-    builders.reserve(requests.size());
-    questions.reserve(requests.size());
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      require_users(requests[i].users.size());
-      require_same_hash(*requests[i].pool);
-      builders.emplace_back(*this, *requests[i].pool, requests[i].users, requests[i].options, pages[i]);
-      questions.push_back(builders.back().question(0, requests[i].pool->distinct().size()));
-    }
-    if constexpr (BatchingStoreFor<Store, Item>) {
-      store_.check_many(std::span<const CheckRequest<user_type, Item>>(questions));
-    } else {
-      for (const auto& question : questions) {
-        store_.check(question.users, question.batch, question.seen_by, question.status);
-      }
-    }
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (builders[i].absorb(0, questions[i].batch.size())) builders[i].relax();
-      finish(*requests[i].pool, requests[i].users, pages[i]);
-    }
+  /// fetched while this one is answered. `requests` is a contiguous range of Request<Item>; pages[i], of a contiguous
+  /// range of Selection<Item>, answers requests[i]. Throws as select_unseen; BadResult once every page is made.
+  template <detail::ContiguousRange Requests, detail::ContiguousRange Pages>
+  void select_many(const Requests& requests, Pages&& pages) const {
+    using Item = typename detail::RangeValue<Requests>::Pool::item_type;
+    const std::span<const Request<Item>> asked(std::ranges::data(requests), std::ranges::size(requests));
+    select_all(asked, std::span<Selection<Item>>(std::ranges::data(pages), std::ranges::size(pages)));
   }
 
-  /// What the filter says of one item. For one look-up; a page is select_unseen's.
+  /// What the filter says of one item: hides, items in flight and the last items first, then the store. For one
+  /// look-up; a page is select_unseen's. Allocates nothing and counts as no request.
   template <HashableItem Item>
   [[nodiscard]] Answer ask(const user_type& user, const Item& item) const {
-    using Stored = std::conditional_t<StringItem<Item>, std::string, Item>;
-    const CandidatePool<Stored, hasher_type> pool(std::vector<Stored>{Stored(item)}, store_.hasher());
-    const auto page = select_unseen(pool, {user});
-    if (!page.empty()) return page[0].reason == PickReason::unseen ? Answer::unseen : Answer::unknown;
-    return Answer::seen;
+    const Digest digest = store_.hasher()(item);
+    if (!exact_->overlays.empty()) {
+      bool certain = false;
+      exact_->overlays.visit(detail::user_key(user), now(), store_.policy().window,
+                             [&](Digest known) { certain = certain || known == digest; });
+      if (certain) return Answer::seen;
+    }
+    using Asked = std::conditional_t<StringItem<Item>, std::string_view, Item>;
+    const Asked asked(item);
+    std::uint8_t seen_by = 0;
+    UserStatus status;
+    store_.check(std::span(&user, 1), ItemBatch<Asked>{std::span(&asked, 1), std::span(&digest, 1)},
+                 std::span(&seen_by, 1), std::span(&status, 1));
+    if (seen_by != 0) return Answer::seen;
+    return status.state == UserState::known ? Answer::unseen : Answer::unknown;
   }
 
   /// A pool under this store's hasher and seed.
-  template <detail::InputRange Range>
+  template <detail::ItemRange Range>
   [[nodiscard]] auto pool(const Range& items) const {
-    return CandidatePool<detail::RangeValue<Range>, hasher_type>(items, store_.hasher());
+    return CandidatePool<detail::Kept<detail::RangeValue<Range>>, hasher_type>(items, store_.hasher());
   }
 
   // Look inside
@@ -308,14 +328,18 @@ class SeenFilter {
   }
 
  private:
-  template <class Filter, class Item, class Hash>
-  friend class SelectionBuilder;
-
   using Key = decltype(detail::user_key(std::declval<const user_type&>()));
+  template <class Item>
+  using Builder = detail::PageBuilder<Store, History, Item>;
+  struct NoGate {
+    struct Record {
+      Record(NoGate&, std::size_t) noexcept {}
+    };
+  };
+  using Gate = std::conditional_t<detail::MergingStore<Store>, detail::MergeGate, NoGate>;
   struct Exact {
-    detail::InFlight<Key> in_flight;
-    detail::Hides<Key> hides;
-    detail::LastItems<Key> last;
+    detail::Overlays<Key> overlays;
+    Gate gate;
     std::unique_ptr<detail::Shadow<Key>> shadow;
   };
   enum Counter : std::size_t {
@@ -331,39 +355,73 @@ class SeenFilter {
     over_user_budget_counter,
     counter_count
   };
+  using Counters = detail::ThreadCounters<counter_count>;
 
-  [[nodiscard]] Time now() const { return store_.policy().clock ? store_.policy().clock() : system_time(); }
+  [[nodiscard]] Time now() const { return detail::now_of(store_.policy()); }
 
-  template <detail::InputRange Range>
+  template <class Range>
   [[nodiscard]] std::vector<Digest> digests_of(const Range& items) const {
     std::vector<Digest> digests;
     for (const auto& item : items) digests.push_back(store_.hasher()(item));
     return digests;
   }
 
+  // Record
+
+  /// Counts the items of a write that ends, or is thrown out of, before it is done.
+  struct CountedWrite {
+    const Counters& counters;
+    std::size_t items;
+    bool done = false;
+    ~CountedWrite() {
+      if (!done) counters.row().add(write_failures_counter, items);
+    }
+  };
+
   template <class Item>
-  Result<RecordOutcome> write(const user_type& user, std::span<const Item> items) {
-    const auto digests = digests_of(items);
-    const auto failed = [&](Error error) -> Result<RecordOutcome> {
-      counters_.row().add(write_failures_counter, items.size());
-      return error;
-    };
+  Result<RecordOutcome> write(const user_type& user, std::span<const Item> items, std::optional<Time> when) {
+    static_assert(detail::recordable<History, Item>, "seenby: expected items of the history's item_type");
+    if (items.empty()) return RecordOutcome{};
+    if (items.size() > 1) return write_batch(user, ItemBatch<Item>{items, digests_of(items)}, when);
+    const Digest digest = store_.hasher()(items[0]);
+    return write_batch(user, ItemBatch<Item>{items, std::span(&digest, 1)}, when);
+  }
+  template <class Item>
+  Result<RecordOutcome> write_batch(const user_type& user, const ItemBatch<Item>& batch, std::optional<Time> when) {
+    Exact& exact = *exact_;
+    const auto key = detail::user_key(user);
+    CountedWrite counted{counters_, batch.size()};
+    [[maybe_unused]] const typename Gate::Record no_merge(exact.gate, detail::UserKeyHash{}(key));
+    // A record that no part needs the time of does not read the clock.
+    const bool timed =
+        has_history || when || exact.shadow || exact.overlays.last.keeps() || !exact.overlays.in_flight.empty();
+    const Time current = timed ? now() : Time{};
+    const Time at = when.value_or(current);
+    if (exact.shadow) begin_shadow(user, batch.digests, at);
     if constexpr (has_history) {
-      static_assert(std::same_as<Item, typename History::item_type>, "record items of the history's item_type");
+      if (auto done = history_->append(user, batch.items, at); !done) return std::move(done).error();
     }
-    if (exact_->shadow) begin_shadow(user, digests);
-    if constexpr (has_history) {
-      if (auto done = history_->append(user, items, now()); !done) return failed(std::move(done).error());
-    }
-    auto outcome = store_.record(user, ItemBatch<Item>{items, digests});
-    if (!outcome) return failed(std::move(outcome).error());
-    if (exact_->shadow) exact_->shadow->end_write(detail::user_key(user), digests, now());
-    exact_->last.add(detail::user_key(user), digests);
-    if (!exact_->in_flight.empty()) exact_->in_flight.settle(detail::user_key(user), digests);
+    auto outcome = when ? write_event(user, batch, *when, current) : store_.record(user, batch);
+    if (!outcome) return outcome;
+    counted.done = true;
+    if (exact.shadow) exact.shadow->end_write(key, batch.digests, at);
+    exact.overlays.last.add(key, batch.digests, at);
+    if (!exact.overlays.in_flight.empty()) exact.overlays.in_flight.settle(key, batch.digests, current);
     return outcome;
   }
+  /// Where the store takes no times, an event within the window counts from now.
+  template <class Item>
+  Result<RecordOutcome> write_event(const user_type& user, const ItemBatch<Item>& batch, Time when, Time current) {
+    if constexpr (detail::TimedStoreFor<Store, Item>) {
+      return store_.record(user, batch, when);
+    } else if (within_window(when, current, store_.policy().window)) {
+      return store_.record(user, batch);
+    } else {
+      return RecordOutcome{};
+    }
+  }
 
-  void begin_shadow(const user_type& user, std::span<const Digest> digests) {
+  void begin_shadow(const user_type& user, std::span<const Digest> digests, Time at) {
     const auto key = detail::user_key(user);
     detail::shadow_meet(*exact_->shadow, store_, user, key, [&](std::vector<SeenDigest>& past) {
       if constexpr (has_history) {
@@ -375,35 +433,69 @@ class SeenFilter {
         return false;
       }
     });
-    exact_->shadow->begin_write(key, digests, now());
+    exact_->shadow->begin_write(key, digests, at);
+  }
+
+  // Select
+
+  template <class Item>
+  [[nodiscard]] detail::Candidates<Item> candidates_of(const CandidatePool<Item, hasher_type>& pool,
+                                                       detail::CandidateIndex<Item>&) const {
+    if (pool.hasher().seed() != store_.hasher().seed()) detail::throw_other_seed();
+    return pool.candidates();
+  }
+  template <class Item>
+  [[nodiscard]] detail::Candidates<Item> candidates_of(const ItemBatch<Item>& batch,
+                                                       detail::CandidateIndex<Item>& index) const {
+    index.take(batch.items, batch.digests, store_.hasher());
+    return index.of(batch.items);
+  }
+  template <detail::ContiguousRange Range, class Item>
+  [[nodiscard]] detail::Candidates<Item> candidates_of(const Range& range, detail::CandidateIndex<Item>& index) const {
+    const std::span<const Item> items(std::ranges::data(range), std::ranges::size(range));
+    index.hash(items, store_.hasher());
+    return index.of(items);
   }
 
   template <class Item>
-  void finish(const CandidatePool<Item, hasher_type>& pool, std::span<const user_type> users,
-              const Selection& page) const {
-    count(page, users.size());
-    if (exact_->shadow) {
-      detail::shadow_request(*exact_->shadow, store_, users, pool.distinct(), now(), page.limit_, page.underfilled());
+  void select_all(std::span<const Request<Item>> requests, std::span<Selection<Item>> pages) const {
+    if (pages.size() < requests.size()) {
+      throw std::invalid_argument("seenby: expected a page for every request, got fewer pages than requests");
+    }
+    std::vector<Builder<Item>> builders;
+    std::vector<CheckRequest<user_type, Item>> questions;
+    builders.reserve(requests.size());
+    questions.reserve(requests.size());
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const Request<Item>& request = requests[i];
+      require_users(request.users().size());
+      const auto asked = candidates_of(request.pool(), pages[i].state().own);
+      builders.emplace_back(store_, exact_->overlays, history_, asked, request.users(), request.options(),
+                            pages[i].state());
+      questions.push_back(builders.back().question(0, asked.distinct.size()));
+    }
+    if constexpr (BatchingStoreFor<Store, Item>) {
+      store_.check_many(std::span<const CheckRequest<user_type, Item>>(questions));
+    } else {
+      for (const auto& question : questions) {
+        store_.check(question.users, question.batch, question.seen_by, question.status);
+      }
+    }
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (builders[i].absorb(0, questions[i].batch.size())) builders[i].relax();
+      finish(questions[i].batch, requests[i].users(), pages[i]);
+    }
+    for (Selection<Item>& page : pages.first(requests.size())) {
+      if (page.state().raises) throw BadResult(*page.error());
     }
   }
 
-  /// Sorted digests that no page of these users may show.
-  void collect_certain(std::span<const user_type> users, std::span<const Digest> also_seen,
-                       std::vector<Digest>& into) const {
-    const Exact& exact = *exact_;
-    if (also_seen.empty() && exact.in_flight.empty() && exact.hides.empty() && exact.last.empty()) return;
-    collect_some_certain(users, also_seen, into);
-  }
-  [[gnu::noinline]] void collect_some_certain(std::span<const user_type> users, std::span<const Digest> also_seen,
-                                              std::vector<Digest>& into) const {
-    into.assign(also_seen.begin(), also_seen.end());
-    for (const user_type& user : users) {
-      const auto key = detail::user_key(user);
-      if (!exact_->hides.empty()) exact_->hides.collect(key, into);
-      if (!exact_->last.empty()) exact_->last.collect(key, into);
-      if (!exact_->in_flight.empty()) exact_->in_flight.collect(key, now(), into);
+  template <class Item>
+  void finish(const ItemBatch<Item>& asked, std::span<const user_type> users, Selection<Item>& page) const {
+    count(page, users.size());
+    if (exact_->shadow) {
+      detail::shadow_request(*exact_->shadow, store_, users, asked, now(), page.state().limit, page.underfilled());
     }
-    std::sort(into.begin(), into.end());
   }
 
   template <class Item>
@@ -420,33 +512,29 @@ class SeenFilter {
     std::string message = "seenby: expected 1 to 255 users in a request, got ";
     throw std::invalid_argument(message.append(std::to_string(users)));
   }
-  template <class Item>
-  void require_same_hash(const CandidatePool<Item, hasher_type>& pool) const {
-    if (pool.hasher().seed() == store_.hasher().seed()) return;
-    throw std::invalid_argument(
-        "seenby: expected a pool under the store's seed, got another seed; make it with filter.pool(items)");
-  }
 
-  void count(const Selection& page, std::size_t users) const noexcept {
+  template <class Item>
+  void count(const Selection<Item>& page, std::size_t users) const noexcept {
     auto row = counters_.row();
     row.add(requests_counter, 1);
-    row.add(checked_counter, page.checked_ + page.checked_in_fallbacks_);
-    row.add(removed_counter, page.removed_);
-    if (page.duplicates_ != 0) row.add(duplicates_counter, page.duplicates_);
+    row.add(checked_counter, page.checked());
+    row.add(removed_counter, page.removed());
+    if (page.duplicates() != 0) row.add(duplicates_counter, page.duplicates());
     if (page.underfilled()) row.add(underfilled_counter, 1);
-    if (!page.unknown_.empty()) row.add(unknown_counter, page.unknown_.size());
+    if (!page.unknown_users().empty()) row.add(unknown_counter, page.unknown_users().size());
     if (users > store_.policy().users_per_request) row.add(over_user_budget_counter, 1);
-    if (page.lookups_ == 0) return;
-    row.add(lookups_counter, page.lookups_);
-    row.add(verified_counter, static_cast<std::uint64_t>(std::count_if(page.begin(), page.end(), [](const Pick& pick) {
-              return pick.reason == PickReason::verified;
-            })));
+    if (page.lookups() == 0) return;
+    row.add(lookups_counter, page.lookups());
+    const auto picks = page.picks();
+    row.add(verified_counter,
+            static_cast<std::uint64_t>(std::count_if(
+                picks.begin(), picks.end(), [](const Pick& pick) { return pick.reason == PickReason::verified; })));
   }
 
   Store store_;
   History* history_ = nullptr;
   std::unique_ptr<Exact> exact_;
-  detail::ThreadCounters<counter_count> counters_;
+  Counters counters_;
 };
 
 }  // namespace seenby

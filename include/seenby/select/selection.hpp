@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -14,8 +15,10 @@
 #include <variant>
 #include <vector>
 
+#include "seenby/hash.hpp"
 #include "seenby/result.hpp"
 #include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/candidates.hpp"
 #include "seenby/stores/filter_store.hpp"
 
 namespace seenby {
@@ -50,13 +53,19 @@ enum class PickReason : std::uint8_t {
   return "unnamed";
 }
 
-/// One candidate on the page.
+/// One candidate on the page, without its item.
 struct Pick {
   std::uint32_t index = 0;  ///< its place in the pool, as the pool was given
   PickReason reason = PickReason::unseen;
   std::uint8_t seen_by = 0;  ///< how many users' filters say seen
-  std::uint16_t pool = 0;    ///< 0: the pool of the request; n: the n-th next_pool
+  std::uint16_t pool = 0;    ///< 0: the candidates of the request; n: the n-th next_pool
   friend bool operator==(const Pick&, const Pick&) = default;
+};
+
+/// One candidate on the page with its item, whatever pool it came from.
+template <class Item>
+struct ItemPick : Pick {
+  const Item& item;  ///< in the pool, or the caller's range
 };
 
 /// Asks the history about the best "seen" answers, at most `lookups` (user, item) pairs, and wins back the filters'
@@ -64,10 +73,16 @@ struct Pick {
 struct Verify {
   std::size_t lookups = 64;
 };
-/// Goes on with another pool. The pool must outlive the call.
+/// Goes on with another pool: `NextPool{trending}`. The pool must outlive the call, and the page's items.
 template <class Pool>
-struct NextPool {
-  const Pool* pool = nullptr;
+class NextPool {
+ public:
+  explicit NextPool(const Pool& pool) noexcept : pool_(&pool) {}
+  explicit NextPool(const Pool&&) = delete;
+  [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }
+
+ private:
+  const Pool* pool_;
 };
 /// Takes candidates seen by at most `users` of the request's users, fewest first.
 struct SeenByAtMost {
@@ -76,7 +91,9 @@ struct SeenByAtMost {
 /// Takes seen candidates, those seen longest ago first, by slice of the window.
 struct OldestSeenFirst {};
 
-/// One request's wishes.
+/// One request's wishes. Keep the object for many requests: its list of relaxations is a vector, and making it is the
+/// one thing that allocates in a request whose page is the caller's. Of the relaxations, Verify's history and the
+/// store's `age` may allocate, and NextPool's first runs do until the page's buffers are large enough.
 template <class Item, class Hash = Xxh3Hash>
 struct SelectOptions {
   using Relaxation = std::variant<Verify, NextPool<CandidatePool<Item, Hash>>, SeenByAtMost, OldestSeenFirst>;
@@ -100,82 +117,149 @@ struct UnknownUser {
   std::shared_ptr<const Error> error;  ///< set when unreachable
 };
 
-/// The page. Reuse one object for many requests and its buffers are reused too. Not thread-safe.
-class Selection {
+/// One of the requests of select_many: its pool, its users and its wishes. The pool and the users must outlive the
+/// call.
+template <HashableItem User, HashableItem Item, Hasher Hash = Xxh3Hash>
+class Request {
  public:
-  using value_type = Pick;
-  using const_iterator = const Pick*;
+  using Pool = CandidatePool<Item, Hash>;
+  using Options = SelectOptions<Item, Hash>;
 
-  [[nodiscard]] const_iterator begin() const noexcept { return picks_.data(); }
-  [[nodiscard]] const_iterator end() const noexcept { return picks_.data() + count_; }
-  [[nodiscard]] std::size_t size() const noexcept { return count_; }
-  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-  [[nodiscard]] const Pick& operator[](std::size_t i) const noexcept { return picks_[i]; }
-  [[nodiscard]] std::span<const Pick> picks() const noexcept { return {picks_.data(), count_}; }
+  Request(const Pool& pool, std::span<const User> users, Options options = {})
+      : pool_(&pool), users_(users), options_(std::move(options)) {}
+  Request(const Pool&&, std::span<const User>, Options = {}) = delete;
 
-  /// Fewer picks than the limit. Without a limit: fewer than the pool's distinct candidates never counts, so false.
-  [[nodiscard]] bool underfilled() const noexcept { return limited_ && count_ < limit_; }
-  /// The users whose filters could not be asked, and why. Empty when every answer is a real one.
-  [[nodiscard]] std::span<const UnknownUser> unknown_users() const noexcept {
-    return {unknown_.data(), unknown_.size()};
-  }
-  /// Set when on_unknown is `fail` and a user was unknown, or when a relaxation could not be carried out.
-  [[nodiscard]] const std::optional<Error>& error() const noexcept { return error_; }
-
-  /// Distinct candidates whose answers were computed; fewer than the pool's when the page filled early.
-  [[nodiscard]] std::size_t checked() const noexcept { return checked_; }
-  /// Of those, how many the filters (or what the request knew) took off the page.
-  [[nodiscard]] std::size_t removed() const noexcept { return removed_; }
-  /// The share of checked candidates taken off the page: what over_fetch asks for.
-  [[nodiscard]] double hide_rate() const noexcept {
-    return checked_ == 0 ? 0 : static_cast<double>(removed_) / static_cast<double>(checked_);
-  }
-  /// Candidates that repeated an earlier one.
-  [[nodiscard]] std::size_t duplicates() const noexcept { return duplicates_; }
-  /// History look-ups that `Verify` made.
-  [[nodiscard]] std::size_t lookups() const noexcept { return lookups_; }
+  [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }
+  [[nodiscard]] std::span<const User> users() const noexcept { return users_; }
+  [[nodiscard]] const Options& options() const noexcept { return options_; }
 
  private:
-  template <class Store, class History>
-  friend class SeenFilter;
-  template <class Filter, class Item, class Hash>
-  friend class SelectionBuilder;
+  const Pool* pool_;
+  std::span<const User> users_;
+  Options options_;
+};
+template <class Item, class Hash, detail::ContiguousRange Users>
+Request(const CandidatePool<Item, Hash>&, const Users&, SelectOptions<Item, Hash> = {})
+    -> Request<detail::RangeValue<Users>, Item, Hash>;
 
-  void reset(std::size_t limit) {
-    count_ = 0;
-    unknown_.clear();
-    certain_.clear();
-    error_.reset();
-    limit_ = limit;
-    limited_ = limit != std::numeric_limits<std::size_t>::max();
-    checked_ = removed_ = duplicates_ = lookups_ = checked_in_fallbacks_ = 0;
+}  // namespace seenby
+
+SEENBY_DETAIL_BEGIN
+
+/// What a page holds, and the buffers that a request needs on the way to it.
+template <class Item>
+struct PageState {
+  std::vector<Pick> picks;  // the first `count` are the page; the rest is room that later requests need not clear
+  std::size_t count = 0;
+  std::vector<Candidates<Item>> pools;  // the request's candidates, then the fallback pools
+  std::vector<UnknownUser> unknown;
+  std::optional<Error> error;
+  bool raises = false;  // the caller wants the error thrown
+  std::size_t limit = 0;
+  bool limited = false;
+  std::size_t checked = 0;
+  std::size_t removed = 0;
+  std::size_t duplicates = 0;
+  std::size_t lookups = 0;
+  // Buffers.
+  std::vector<std::uint8_t> seen_by;  // of the request's candidates
+  std::vector<UserStatus> status;
+  std::vector<Digest> certain;
+  std::vector<std::uint8_t> fallback_seen_by;
+  std::vector<Digest> shown;
+  CandidateIndex<Item> own;  // of candidates that came without a pool
+
+  void reset(const Candidates<Item>& candidates, std::size_t users, std::size_t most) {
+    count = 0;
+    pools.assign(1, candidates);
+    unknown.clear();
+    error.reset();
+    raises = false;
+    limit = most;
+    limited = most != std::numeric_limits<std::size_t>::max();
+    checked = removed = lookups = 0;
+    duplicates = candidates.duplicates();
+    seen_by.resize(candidates.distinct.size());
+    status.resize(users);
+    certain.clear();
   }
-
   /// Room for `more` picks behind those there are.
   [[nodiscard]] Pick* room(std::size_t more) {
-    if (picks_.size() - count_ < more) picks_.resize(std::max(count_ + more, 2 * picks_.size()));
-    return picks_.data() + count_;
+    if (picks.size() - count < more) picks.resize(std::max(count + more, 2 * picks.size()));
+    return picks.data() + count;
   }
   void add(const Pick& pick) {
     *room(1) = pick;
-    ++count_;
+    ++count;
   }
+};
 
-  std::vector<Pick> picks_;  // the first count_ are the page; the rest is room that later requests need not clear
-  std::size_t count_ = 0;
-  std::vector<UnknownUser> unknown_;
-  std::optional<Error> error_;
-  std::size_t limit_ = 0;
-  bool limited_ = false;
-  std::size_t checked_ = 0;
-  std::size_t removed_ = 0;
-  std::size_t duplicates_ = 0;
-  std::size_t lookups_ = 0;
-  std::size_t checked_in_fallbacks_ = 0;
-  // Scratch, kept between requests.
-  std::vector<std::uint8_t> seen_by_;
-  std::vector<UserStatus> status_;
-  std::vector<Digest> certain_;
+SEENBY_DETAIL_END
+
+namespace seenby {
+
+/// The page: `for (const auto& pick : page) show(pick.item);`. Its items are the pools', which must outlive it. Reuse
+/// one object for many requests and its buffers are reused too. Not thread-safe.
+template <HashableItem Item>
+class Selection {
+ public:
+  using value_type = ItemPick<Item>;
+
+  class const_iterator {
+   public:
+    using value_type = ItemPick<Item>;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::forward_iterator_tag;
+
+    const_iterator() = default;
+    const_iterator(const Selection* page, std::size_t at) noexcept : page_(page), at_(at) {}
+    [[nodiscard]] value_type operator*() const noexcept { return (*page_)[at_]; }
+    const_iterator& operator++() noexcept { return ++at_, *this; }
+    const_iterator operator++(int) noexcept { return {page_, at_++}; }
+    bool operator==(const const_iterator&) const noexcept = default;
+
+   private:
+    const Selection* page_ = nullptr;
+    std::size_t at_ = 0;
+  };
+
+  [[nodiscard]] const_iterator begin() const noexcept { return {this, 0}; }
+  [[nodiscard]] const_iterator end() const noexcept { return {this, size()}; }
+  [[nodiscard]] std::size_t size() const noexcept { return state_.count; }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  [[nodiscard]] value_type operator[](std::size_t i) const noexcept {
+    const Pick& pick = state_.picks[i];
+    return {pick, state_.pools[pick.pool].items[pick.index]};
+  }
+  /// The picks without their items, side by side in memory.
+  [[nodiscard]] std::span<const Pick> picks() const noexcept { return {state_.picks.data(), state_.count}; }
+
+  /// Fewer picks than the limit; without a limit never.
+  [[nodiscard]] bool underfilled() const noexcept { return state_.limited && state_.count < state_.limit; }
+  /// The users whose filters could not be asked, and why. Empty when every answer is a real one.
+  [[nodiscard]] std::span<const UnknownUser> unknown_users() const noexcept { return state_.unknown; }
+  /// Set when on_unknown is `fail` and a user was unknown, or when a relaxation could not be carried out.
+  [[nodiscard]] const std::optional<Error>& error() const noexcept { return state_.error; }
+
+  /// Distinct candidates whose answers were computed, those of fallback pools too; fewer than there are when the page
+  /// filled early.
+  [[nodiscard]] std::size_t checked() const noexcept { return state_.checked; }
+  /// Of those, how many the filters (or what the request knew) took off the page.
+  [[nodiscard]] std::size_t removed() const noexcept { return state_.removed; }
+  /// The share of checked candidates taken off the page: what over_fetch asks for.
+  [[nodiscard]] double hide_rate() const noexcept {
+    return checked() == 0 ? 0 : static_cast<double>(removed()) / static_cast<double>(checked());
+  }
+  /// Candidates that repeated an earlier one, of their own pool or of one before.
+  [[nodiscard]] std::size_t duplicates() const noexcept { return state_.duplicates; }
+  /// History look-ups that `Verify` made.
+  [[nodiscard]] std::size_t lookups() const noexcept { return state_.lookups; }
+
+  /// For what fills the page.
+  [[nodiscard]] detail::PageState<Item>& state() noexcept { return state_; }
+
+ private:
+  detail::PageState<Item> state_;
 };
 
 }  // namespace seenby

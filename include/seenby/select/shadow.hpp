@@ -85,10 +85,11 @@ class Shadow {
         out[i] = Verdict::fresh;
       } else if (found->second.pending) {
         out[i] = Verdict::either;
-      } else if (window.count() == 0 || now - found->second.at < window) {
+      } else if (within_window(found->second.at, now, window)) {
         out[i] = Verdict::seen;
       } else {
-        out[i] = now - found->second.at > window + slice ? Verdict::fresh : Verdict::either;
+        const Time gone = saturating_add(saturating_add(found->second.at, window), slice);
+        out[i] = gone < now ? Verdict::fresh : Verdict::either;
       }
     }
   }

@@ -31,7 +31,7 @@ namespace seenby {
 ///
 /// Thread-safe. `check` takes no lock and writes nothing shared; it never waits for a growth. Writers of users in one
 /// shard exclude each other. A record that returned is visible to every check that starts afterwards.
-template <HashableItem User, Hasher Hash = Xxh3Hash>
+template <HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
 class MemoryStore {
   using Core = detail::MemoryCore<User, Hash>;
   using State = typename Core::State;

@@ -133,12 +133,12 @@ class Runner {
     for (auto now = start; now < end;) {
       draw();
       const auto begin = Clock::now();
-      filter_.select_many(std::span<const Filter::Request<std::string>>(requests_), std::span(pages_));
+      filter_.select_many(requests_, pages_);
       now = Clock::now();
       microseconds.push_back(std::chrono::duration<double, std::micro>(now - begin).count());
       figures.requests += requests_.size();
       figures.seconds += std::chrono::duration<double>(now - begin).count();
-      for (const Selection& page : pages_) {
+      for (const auto& page : pages_) {
         if (page.error()) throw std::runtime_error(page.error()->message);
         figures.unknown_users += page.unknown_users().size();
       }
@@ -158,9 +158,9 @@ class Runner {
       users.clear();
       for (std::uint64_t u = 0; u < settings_.users_per_request; ++u)
         users.push_back(user_name(random_.below(settings_.users)));
-      Filter::Request<std::string> request{.pool = &pools_[random_.below(pools_.size())], .users = users};
-      request.options.on_unreachable = OnUnknown::fail;
-      requests_.push_back(std::move(request));
+      SelectOptions<std::string> options;
+      options.on_unreachable = OnUnknown::fail;
+      requests_.emplace_back(pools_[random_.below(pools_.size())], users, std::move(options));
     }
   }
 
@@ -170,7 +170,7 @@ class Runner {
   std::vector<Pool> pools_;
   std::vector<std::vector<std::string>> users_;
   std::vector<Filter::Request<std::string>> requests_;
-  std::vector<Selection> pages_;
+  std::vector<Selection<std::string>> pages_;
 };
 
 BenchSettings parse_settings(const BenchOptions& options) {

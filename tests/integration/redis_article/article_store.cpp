@@ -308,7 +308,7 @@ TEST_CASE("The facade selects what neither learner has seen, and rebuilds a lost
     Items picks;
     const auto page = filter.select_unseen(pool, learners);
     CHECK(page.unknown_users().empty());
-    for (const Pick& pick : page) picks.push_back(pool[pick.index]);
+    for (const Pick& pick : page.picks()) picks.push_back(pool[pick.index]);
     return picks;
   };
   CHECK(unseen() == numbers(50, 10));

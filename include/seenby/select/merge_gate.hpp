@@ -1,0 +1,83 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// MergeGate: a record of a user and a merge that moves what the user saw never overlap.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "seenby/config.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// Users share stripes by their hash; a stripe holds any number of records or one merge. A record costs two atomic
+/// operations, and waits only while a merge of its stripe is under way.
+class MergeGate {
+  using Stripe = std::atomic<std::uint32_t>;
+  static constexpr std::uint32_t merging = std::uint32_t{1} << 31;  // the other bits count records
+
+ public:
+  class Record {
+   public:
+    Record(MergeGate& gate, std::size_t user_hash) noexcept : stripe_(gate.stripe(user_hash)) { enter(stripe_, 1); }
+    ~Record() {
+      if (stripe_.fetch_sub(1, std::memory_order_release) == (merging | 1)) stripe_.notify_all();
+    }
+    Record(const Record&) = delete;
+    Record& operator=(const Record&) = delete;
+
+   private:
+    Stripe& stripe_;
+  };
+
+  class Merge {
+   public:
+    /// Both users' stripes, always in one order.
+    Merge(MergeGate& gate, std::size_t from_hash, std::size_t into_hash) noexcept
+        : first_(std::min(&gate.stripe(from_hash), &gate.stripe(into_hash))),
+          second_(std::max(&gate.stripe(from_hash), &gate.stripe(into_hash))) {
+      lock(*first_);
+      if (second_ != first_) lock(*second_);
+    }
+    ~Merge() {
+      unlock(*first_);
+      if (second_ != first_) unlock(*second_);
+    }
+    Merge(const Merge&) = delete;
+    Merge& operator=(const Merge&) = delete;
+
+   private:
+    static void lock(Stripe& stripe) noexcept {
+      enter(stripe, merging);
+      for (std::uint32_t now = stripe.load(std::memory_order_acquire); now != merging;
+           now = stripe.load(std::memory_order_acquire)) {
+        stripe.wait(now, std::memory_order_relaxed);
+      }
+    }
+    static void unlock(Stripe& stripe) noexcept {
+      stripe.store(0, std::memory_order_release);
+      stripe.notify_all();
+    }
+    Stripe* first_;
+    Stripe* second_;
+  };
+
+ private:
+  static void enter(Stripe& stripe, std::uint32_t add) noexcept {
+    for (std::uint32_t now = stripe.load(std::memory_order_relaxed);;) {
+      if ((now & merging) != 0) {
+        stripe.wait(now, std::memory_order_relaxed);
+        now = stripe.load(std::memory_order_relaxed);
+      } else if (stripe.compare_exchange_weak(now, now + add, std::memory_order_acquire, std::memory_order_relaxed)) {
+        return;
+      }
+    }
+  }
+  [[nodiscard]] Stripe& stripe(std::size_t user_hash) noexcept { return stripes_[user_hash % stripes_.size()]; }
+
+  std::array<Stripe, 1024> stripes_{};
+};
+
+SEENBY_DETAIL_END

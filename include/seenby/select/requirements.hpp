@@ -1,0 +1,152 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// What a SeenFilter asks of its store, its history, its items and its candidates, a line for each that is missing.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "seenby/clock.hpp"
+#include "seenby/detail/range.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/result.hpp"
+#include "seenby/select/candidate_pool.hpp"
+#include "seenby/stores/filter_store.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+// Stand-ins where a type is missing, so that what is missing is named once.
+template <class Store>
+struct UserOfStore {
+  using type = std::uint64_t;
+};
+template <class Store>
+requires requires { typename Store::user_type; }
+struct UserOfStore<Store> {
+  using type = typename Store::user_type;
+};
+template <class Store>
+using UserOf = typename UserOfStore<Store>::type;
+
+template <class Store>
+struct HasherOfStore {
+  using type = Xxh3Hash;
+};
+template <class Store>
+requires requires { typename Store::hasher_type; }
+struct HasherOfStore<Store> {
+  using type = typename Store::hasher_type;
+};
+template <class Store>
+using HasherOf = typename HasherOfStore<Store>::type;
+
+template <class History>
+struct ItemOfHistory {
+  using type = std::uint64_t;
+};
+template <class History>
+requires requires { typename History::item_type; }
+struct ItemOfHistory<History> {
+  using type = typename History::item_type;
+};
+template <class History>
+using ItemOf = typename ItemOfHistory<History>::type;
+
+/// What is written of an item: the history's type; without a history the item itself, or a view of a string.
+template <class History, class Item>
+using Written = std::conditional_t<!StringItem<Item>, Item,
+                                   std::conditional_t<std::same_as<History, NoHistory>, std::string_view, std::string>>;
+template <class History, class Item>
+inline constexpr bool recordable =
+    std::same_as<History, NoHistory> || std::same_as<Written<History, Item>, Written<History, ItemOf<History>>>;
+
+/// A store that can make one user of two.
+template <class Store>
+concept MergingStore = requires(Store& store, const UserOf<Store>& user) {
+  { store.merge_users(user, user) } -> std::same_as<Result<void>>;
+};
+/// A store that takes the time of an event.
+template <class Store, class Item>
+concept TimedStoreFor = requires(Store& store, const UserOf<Store>& user, const ItemBatch<Item>& batch, Time when) {
+  { store.record(user, batch, when) } -> std::same_as<Result<RecordOutcome>>;
+};
+
+// clang-format off
+template <class Store, class Item>
+struct RequireStore {
+  using User = UserOf<Store>;
+  using Hash = HasherOf<Store>;
+  using Batch = ItemBatch<Item>;
+  using SeenBy = std::span<std::uint8_t>;
+  using Statuses = std::span<UserStatus>;
+  static_assert(requires { typename Store::user_type; }, "seenby: a store needs a user_type");
+  static_assert(HashableItem<User>, "seenby: a store's user_type is an integer, a string or bytes");
+  static_assert(requires { typename Store::hasher_type; } && Hasher<Hash>, "seenby: a store needs a hasher_type that is a seenby::Hasher");
+  static_assert(requires(const Store& store) { { store.policy() } noexcept -> std::same_as<const StorePolicy&>; }, "seenby: a store needs `const StorePolicy& policy() const noexcept`");
+  static_assert(requires(const Store& store) { { store.hasher() } noexcept -> std::convertible_to<Hash>; }, "seenby: a store needs `hasher_type hasher() const noexcept`");
+  static_assert(requires(const Store& store, std::span<const User> users, const Batch& batch, SeenBy seen_by, Statuses status) { store.check(users, batch, seen_by, status); }, "seenby: a store needs `void check(std::span<const user_type>, const ItemBatch<Item>&, std::span<std::uint8_t> seen_by, std::span<UserStatus>) const`");
+  static_assert(requires(Store& store, const User& user, const Batch& batch) { { store.record(user, batch) } -> std::same_as<Result<RecordOutcome>>; }, "seenby: a store needs `Result<RecordOutcome> record(const user_type&, const ItemBatch<Item>&)`");
+  static_assert(requires(Store& store, const User& user) { { store.create(user) } -> std::same_as<Result<void>>; }, "seenby: a store needs `Result<void> create(const user_type&)`");
+  static_assert(requires(Store& store, const User& user) { { store.forget(user) } -> std::same_as<Result<bool>>; }, "seenby: a store needs `Result<bool> forget(const user_type&)`");
+  static_assert(requires(const Store& store) { { store.counters() } -> std::same_as<StoreCounters>; }, "seenby: a store needs `StoreCounters counters() const`");
+};
+
+template <class History>
+struct RequireHistory {
+  using User = UserOf<History>;
+  using Item = ItemOf<History>;
+  using Items = std::span<const Item>;
+  static_assert(requires { typename History::user_type; }, "seenby: a history needs a user_type");
+  static_assert(requires { typename History::item_type; } && HashableItem<Item>, "seenby: a history needs an item_type that is an integer, a string or bytes");
+  static_assert(requires(History& history, const User& user, Items items, Time when) { { history.append(user, items, when) } -> std::same_as<Result<void>>; }, "seenby: a history needs `Result<void> append(const user_type&, std::span<const item_type>, Time)`");
+  static_assert(requires(History& history, const User& user, Items items, std::span<std::uint8_t> seen, Time since) { { history.contains(user, items, seen, since) } -> std::same_as<Result<void>>; }, "seenby: a history needs `Result<void> contains(const user_type&, std::span<const item_type>, std::span<std::uint8_t> seen, Time since)`");
+  static_assert(requires(History& history, const User& user, Time since) { { history.seen_since(user, since) } -> std::same_as<Result<std::vector<SeenItem<Item>>>>; }, "seenby: a history needs `Result<std::vector<SeenItem<item_type>>> seen_since(const user_type&, Time since)`");
+  static_assert(requires(History& history, const User& user) { { history.forget(user) } -> std::same_as<Result<bool>>; }, "seenby: a history needs `Result<bool> forget(const user_type&)`");
+};
+// clang-format on
+template <>
+struct RequireHistory<NoHistory> {};
+
+/// Where candidates come from. A pool or a container must be there after the call, since the page refers to its items;
+/// a view may go.
+template <class Source>
+struct SourceOf;
+template <ItemRange Range>
+requires ContiguousRange<Range>
+struct SourceOf<Range> {
+  using item_type = RangeValue<Range>;
+  static constexpr bool is_view = std::ranges::enable_borrowed_range<Range>;
+  template <class Hash>
+  static constexpr bool hashed_by = true;
+};
+template <class Item>
+struct SourceOf<ItemBatch<Item>> {
+  using item_type = Item;
+  static constexpr bool is_view = true;
+  template <class Hash>
+  static constexpr bool hashed_by = true;
+};
+template <class Item, class PoolHash>
+struct SourceOf<CandidatePool<Item, PoolHash>> {
+  using item_type = Item;
+  static constexpr bool is_view = false;
+  template <class Hash>
+  static constexpr bool hashed_by = std::same_as<Hash, PoolHash>;
+};
+
+template <class Source>
+using SourceItem = typename SourceOf<std::remove_cvref_t<Source>>::item_type;
+template <class Source, class Hash>
+concept CandidateSource = requires {
+  typename SourceItem<Source>;
+  requires SourceOf<std::remove_cvref_t<Source>>::template hashed_by<Hash>;
+  requires std::is_lvalue_reference_v<Source> || SourceOf<std::remove_cvref_t<Source>>::is_view;
+};
+
+SEENBY_DETAIL_END
