@@ -1,0 +1,151 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// FingerprintView: asks a fingerprint table in bytes of the caller's.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "seenby/filters/fingerprint/shape.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/kernels/fingerprint_table.hpp"
+
+namespace seenby {
+
+/// Which slices of a table are live: those at most `max_age` slices older than the newest. Slices are numbered by time
+/// and kept modulo 256; a table whose newest slice is 255 slices back must be dropped as a whole (`drop` does).
+struct FingerprintWindow {
+  std::uint8_t newest = 0;   ///< the slice whose age is 0, modulo 256
+  std::uint8_t max_age = 0;  ///< at most 254
+
+  [[nodiscard]] constexpr std::uint8_t age(std::uint8_t slice) const noexcept {
+    return static_cast<std::uint8_t>(newest - slice);
+  }
+  [[nodiscard]] constexpr bool is_live(std::uint8_t slice) const noexcept { return age(slice) <= max_age; }
+};
+
+/// A table of fingerprints, read only. It owns nothing and is as thread-safe as its bytes; bytes that another thread is
+/// changing give some answer and no read outside the shape, which is what an optimistic reader needs.
+///
+/// The digest's top bits choose a bucket; a lane holds the bits that follow, a one that ends them, and zeros. The lanes
+/// of all buckets follow each other without a gap, and an index says where each bucket's end (filters that grow so:
+/// Dayan et al., "InfiniFilter", SIGMOD 2023). With one bucket bit more, each lane gives its first bit to the bucket's
+/// number; the rate that an item adds stays what it was when the item came.
+class FingerprintView {
+ public:
+  /// `body` has shape.bytes() bytes and `count` lanes in use.
+  FingerprintView(const FingerprintShape& shape, std::uint32_t count, const std::byte* body) noexcept
+      : shape_(shape), count_(count), body_(body) {}
+
+  [[nodiscard]] const FingerprintShape& shape() const noexcept { return shape_; }
+  /// Lanes in use: items, and those fingerprints out of bits that stand in several buckets.
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+
+  /// For kernels, every lane live. O(1).
+  [[nodiscard]] detail::FingerprintRef ref() const noexcept {
+    const std::byte* const lanes = body_ + shape_.index_bytes();
+    return {.index = body_,
+            .lanes = lanes,
+            .tails = lanes + std::uint64_t{shape_.capacity} * 2,
+            .slices = nullptr,
+            .capacity = shape_.capacity,
+            .count = count_,
+            .bucket_bits = shape_.bucket_bits,
+            .tail_bytes = shape_.tail_bytes};
+  }
+  /// For kernels, the lanes of live slices. The table is sliced.
+  [[nodiscard]] detail::FingerprintRef ref(FingerprintWindow window) const noexcept {
+    detail::FingerprintRef ref = this->ref();
+    ref.slices = ref.tails + std::uint64_t{shape_.capacity} * shape_.tail_bytes;
+    ref.newest = window.newest;
+    ref.max_age = window.max_age;
+    return ref;
+  }
+
+  /// Whether the item may have been inserted: never false for one that was.
+  [[nodiscard]] bool may_contain(Digest digest) const noexcept { return fingerprint_test(ref(), digest); }
+  [[nodiscard]] bool may_contain(Digest digest, FingerprintWindow window) const noexcept {
+    return fingerprint_test(ref(window), digest);
+  }
+  /// Slices since the item was last inserted, as far as the table tells; 255 when it is not in a live slice.
+  [[nodiscard]] std::uint8_t age(Digest digest, FingerprintWindow window) const noexcept {
+    return fingerprint_age(ref(window), digest);
+  }
+
+  /// The age of the oldest lane, live or not; 0 when there is none. O(count).
+  [[nodiscard]] std::uint8_t oldest_age(FingerprintWindow window) const noexcept {
+    const detail::FingerprintRef table = ref(window);
+    std::uint8_t oldest = 0;
+    for (std::uint32_t at = 0; at < count_; ++at) oldest = std::max(oldest, lane_age(table, at));
+    return oldest;
+  }
+
+  /// The rate at which a fresh digest matches, from the bits: exact for what is in the table. A fingerprint of k bits
+  /// matches 2^-k of what falls into its bucket; one that begins with another matches nothing more. O(count).
+  [[nodiscard]] double estimated_fpr() const noexcept {
+    const detail::FingerprintRef table = ref();
+    double sum = 0;
+    for (std::uint64_t bucket = 0; bucket < std::uint64_t{1} << shape_.bucket_bits; ++bucket) {
+      const detail::LaneRun run = lanes_of(table, bucket);
+      for (std::uint32_t at = run.first; at < run.first + run.count; ++at) {
+        const std::uint64_t lane = load_lane(table, at);
+        bool within_another = false;
+        for (std::uint32_t other = run.first; other < run.first + run.count && !within_another; ++other) {
+          const std::uint64_t wider = load_lane(table, other);
+          const bool is_wider = std::countr_zero(wider) > std::countr_zero(lane) || (wider == lane && other < at);
+          within_another = other != at && is_wider && detail::lane_matches(wider, lane);
+        }
+        if (!within_another) sum += std::ldexp(1.0, std::countr_zero(lane) - 63);
+      }
+    }
+    return std::min(1.0, std::ldexp(sum, -static_cast<int>(shape_.bucket_bits)));
+  }
+
+  /// The lanes that this table takes with so many bucket bits, at least its own: each fingerprint that has fewer bits
+  /// than it must give up stands in every bucket it may belong to. O(count).
+  [[nodiscard]] std::uint64_t lanes_at(std::uint8_t bucket_bits) const noexcept {
+    const int given = bucket_bits - shape_.bucket_bits;
+    const detail::FingerprintRef table = ref();
+    std::uint64_t lanes = count_;
+    for (std::uint32_t at = 0; given > 0 && at < count_; ++at) {
+      const int bits = 63 - std::countr_zero(load_lane(table, at));
+      if (bits < given) lanes += (std::uint64_t{1} << (given - bits)) - 1;
+    }
+    return lanes;
+  }
+
+ private:
+  FingerprintShape shape_;
+  std::uint32_t count_;
+  const std::byte* body_;
+};
+
+/// The shape for a table with `more` different new items in it, exactly large enough, that errs at most `share` until
+/// it grows again. `old` is null for a new table. O(1) while the bucket bits stay, O(count) when they grow.
+[[nodiscard]] inline FingerprintShape grown_shape(const FingerprintView* old, std::uint64_t more, double share,
+                                                  bool sliced) {
+  detail::require_rate(share, "share");
+  const bool is_new = old == nullptr || old->count() == 0;
+  const std::uint64_t held = is_new ? 0 : old->count();
+  FingerprintShape shape{.bucket_bits = sizing::bucket_bits_for(held + more), .sliced = sliced};
+  std::uint64_t lanes = held + more;
+  if (!is_new && shape.bucket_bits <= old->shape().bucket_bits) {
+    shape.bucket_bits = old->shape().bucket_bits;
+    shape.tail_bytes = old->shape().tail_bytes;
+  } else {
+    const std::uint64_t to_come = std::max(shape.most_items(), held + more) - held;
+    shape.tail_bytes = sizing::tail_bytes_for(shape.bucket_bits, is_new ? 0.0 : old->estimated_fpr(), to_come, share);
+    if (!is_new) {
+      shape.tail_bytes = std::max(shape.tail_bytes, old->shape().tail_bytes);
+      lanes = old->lanes_at(shape.bucket_bits) + more;
+    }
+  }
+  shape.capacity = static_cast<std::uint32_t>(std::min<std::uint64_t>(lanes, UINT32_MAX));
+  return shape;
+}
+
+}  // namespace seenby
