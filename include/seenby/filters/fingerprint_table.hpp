@@ -102,7 +102,7 @@ class FingerprintTable {
   /// grown_shape() for all of them never has: the table is then to be thrown away. One pass over both.
   [[nodiscard]] bool rebuild(const FingerprintView* from, std::span<FingerprintItem> items,
                              FingerprintWindow window) noexcept {
-    std::memset(body_, 0, static_cast<std::size_t>(shape_.bytes()));
+    if (shape_.bytes() > 0) std::memset(body_, 0, static_cast<std::size_t>(shape_.bytes()));
     std::sort(items.begin(), items.end(),
               [](const FingerprintItem& a, const FingerprintItem& b) { return a.digest < b.digest; });
     count_ = 0;
@@ -196,6 +196,7 @@ class FingerprintTable {
   }
   /// Lanes that are not in use are zero, so that equal tables have equal bytes.
   void clear_lanes(std::uint32_t from, std::uint32_t to) noexcept {
+    if (from == to) return;
     std::memset(lane_at(from), 0, std::size_t{to - from} * 2);
     std::memset(tail_at(from), 0, std::size_t{to - from} * shape_.tail_bytes);
     if (shape_.sliced) std::memset(slice_at(from), 0, to - from);
