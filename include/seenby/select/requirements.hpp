@@ -58,6 +58,17 @@ struct ItemOfHistory<History> {
 template <class History>
 using ItemOf = typename ItemOfHistory<History>::type;
 
+/// What a store is asked for: its own items where it takes no others, else the history's.
+template <class Store, class History>
+struct ItemOfStore {
+  using type = ItemOf<History>;
+};
+template <class Store, class History>
+requires requires { typename Store::item_type; }
+struct ItemOfStore<Store, History> {
+  using type = typename Store::item_type;
+};
+
 /// What is written of an item: the history's type; without a history the item itself, or a view of a string.
 template <class History, class Item>
 using Written = std::conditional_t<!StringItem<Item>, Item,

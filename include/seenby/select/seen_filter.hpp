@@ -77,7 +77,8 @@ struct SeenCounters {
 /// Thread safety: any thread may call any member at any time, but for those "for set-up". Moving it is for set-up only.
 template <class Store, class History = NoHistory>
 class SeenFilter {
-  static_assert(sizeof(detail::RequireStore<Store, detail::ItemOf<History>>) + sizeof(detail::RequireHistory<History>) >
+  static_assert(sizeof(detail::RequireStore<Store, typename detail::ItemOfStore<Store, History>::type>) +
+                    sizeof(detail::RequireHistory<History>) >
                 0);
 
  public:
@@ -397,7 +398,7 @@ class SeenFilter {
         has_history || when || exact.shadow || exact.overlays.last.keeps() || !exact.overlays.in_flight.empty();
     const Time current = timed ? now() : Time{};
     const Time at = when.value_or(current);
-    if (exact.shadow) begin_shadow(user, batch.digests, at);
+    if (exact.shadow) begin_shadow<Item>(user, batch.digests, at);
     if constexpr (has_history) {
       if (auto done = history_->append(user, batch.items, at); !done) return std::move(done).error();
     }
@@ -421,9 +422,10 @@ class SeenFilter {
     }
   }
 
+  template <class Item>
   void begin_shadow(const user_type& user, std::span<const Digest> digests, Time at) {
     const auto key = detail::user_key(user);
-    detail::shadow_meet(*exact_->shadow, store_, user, key, [&](std::vector<SeenDigest>& past) {
+    detail::shadow_meet<Item>(*exact_->shadow, store_, user, key, [&](std::vector<SeenDigest>& past) {
       if constexpr (has_history) {
         auto account = replay_of(*history_, hasher_type(store_.hasher()))(user, all_time);
         if (!account) return false;

@@ -119,7 +119,7 @@ class Shadow {
 
 /// Begins to track a sampled user at their first record: from the history's whole account, or as somebody new where
 /// the store has no filter yet.
-template <class Key, class Store, class Account>
+template <class Item, class Key, class Store, class Account>
 void shadow_meet(Shadow<Key>& shadow, const Store& store, const typename Store::user_type& user, const Key& key,
                  const Account& account) {
   if (!shadow.samples(key) || shadow.knows(key)) return;
@@ -127,7 +127,7 @@ void shadow_meet(Shadow<Key>& shadow, const Store& store, const typename Store::
   bool complete = account(past);
   if (!complete) {
     UserStatus status;
-    store.check(std::span(&user, 1), ItemBatch<std::uint64_t>{}, std::span<std::uint8_t>{}, std::span(&status, 1));
+    store.check(std::span(&user, 1), ItemBatch<Item>{}, std::span<std::uint8_t>{}, std::span(&status, 1));
     complete = status.state == UserState::missing;
   }
   shadow.meet(key, past, complete);

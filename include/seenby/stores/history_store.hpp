@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -49,13 +50,16 @@ class HistoryStore {
   [[nodiscard]] Hash hasher() const noexcept { return hash_; }
   [[nodiscard]] History& history() const noexcept { return *history_; }
 
-  void check(std::span<const user_type> users, const ItemBatch<item_type>& batch, std::span<std::uint8_t> seen_by,
-             std::span<UserStatus> status) const {
+  template <HashableItem Item>
+  requires(item_kind<Item> ==
+           item_kind<item_type>) void check(std::span<const user_type> users, const ItemBatch<Item>& batch,
+                                            std::span<std::uint8_t> seen_by, std::span<UserStatus> status) const {
     std::fill(seen_by.begin(), seen_by.end(), std::uint8_t{0});
     std::vector<std::uint8_t> seen(batch.size());
+    const auto items = items_of(batch);
     const Time since = window_start(policy_.clock(), policy_.window);
     for (std::size_t i = 0; i < users.size(); ++i) {
-      auto done = history_->contains(users[i], batch.items, std::span(seen), since);
+      auto done = history_->contains(users[i], std::span<const item_type>(items), std::span(seen), since);
       if (!done) {
         status[i] = {UserState::unreachable, std::make_shared<const Error>(std::move(done).error())};
         continue;
@@ -65,12 +69,18 @@ class HistoryStore {
     }
   }
 
-  Result<RecordOutcome> record(const user_type& user, const ItemBatch<item_type>& batch) {
+  template <HashableItem Item>
+  requires(item_kind<Item> == item_kind<item_type>) Result<RecordOutcome> record(const user_type& user,
+                                                                                 const ItemBatch<Item>& batch) {
     return record(user, batch, policy_.clock());
   }
   /// Items that were seen at a time of their own. `newly_added` is not told: 0.
-  Result<RecordOutcome> record(const user_type& user, const ItemBatch<item_type>& batch, Time when) {
-    auto done = history_->append(user, batch.items, when);
+  template <HashableItem Item>
+  requires(item_kind<Item> == item_kind<item_type>) Result<RecordOutcome> record(const user_type& user,
+                                                                                 const ItemBatch<Item>& batch,
+                                                                                 Time when) {
+    const auto items = items_of(batch);
+    auto done = history_->append(user, std::span<const item_type>(items), when);
     auto& counter = done ? counters_->records : counters_->write_failures;
     counter.fetch_add(batch.size(), std::memory_order_relaxed);
     if (!done) return std::move(done).error();
@@ -93,6 +103,15 @@ class HistoryStore {
   }
 
  private:
+  /// The history's own items; copied where a batch holds views of them.
+  template <class Item>
+  [[nodiscard]] static auto items_of(const ItemBatch<Item>& batch) {
+    if constexpr (std::same_as<Item, item_type>) {
+      return batch.items;
+    } else {
+      return std::vector<item_type>(batch.items.begin(), batch.items.end());
+    }
+  }
   struct Counters {
     std::atomic<std::uint64_t> records{0};
     std::atomic<std::uint64_t> write_failures{0};

@@ -1,0 +1,192 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// KeyedHistory: a history of typed users and items over a log that knows them as numbers or bytes.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "seenby/clock.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/result.hpp"
+
+namespace seenby {
+
+/// The longest user or item that a database takes, in bytes: two of them must fit into an index row of PostgreSQL.
+inline constexpr std::size_t max_key_bytes = 1'024;
+
+/// A user or an item as a database keeps it: a number (an unsigned one as its two's complement), or bytes.
+struct KeyView {
+  ItemKind kind = ItemKind::integer;
+  std::int64_t number = 0;  ///< of an integer
+  std::string_view bytes;   ///< of text and bytes
+};
+
+/// An event as a database keeps it.
+struct KeyedEvent {
+  KeyView user;
+  KeyView item;
+  std::int64_t event = 0;  ///< detail::event_number
+  Time seen_at{};
+};
+
+/// Views `key`, which must outlive the view.
+template <HashableItem Key>
+[[nodiscard]] KeyView key_view(const Key& key) noexcept {
+  if constexpr (IntegerItem<Key>) {
+    return {ItemKind::integer, static_cast<std::int64_t>(detail::as_uint64(key)), {}};
+  } else if constexpr (StringItem<Key>) {
+    return {ItemKind::text, 0, std::string_view(key)};
+  } else {
+    const std::span<const std::byte> bytes = key;
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): bytes as characters
+    return {ItemKind::bytes, 0, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
+  }
+}
+
+/// The key that a view is of. Bytes go into a container that is made of a range, or into an array, whose end stays
+/// zero.
+template <HashableItem Key>
+[[nodiscard]] Key key_of_view(const KeyView& view) {
+  if constexpr (IntegerItem<Key>) {
+    return static_cast<Key>(view.number);
+  } else if constexpr (StringItem<Key>) {
+    return Key(view.bytes);
+  } else {
+    const auto bytes = std::as_bytes(std::span(view.bytes));
+    if constexpr (std::constructible_from<Key, const std::byte*, const std::byte*>) {
+      return Key(bytes.data(), bytes.data() + bytes.size());
+    } else {
+      Key key{};
+      std::copy_n(bytes.begin(), std::min(bytes.size(), key.size()), key.begin());
+      return key;
+    }
+  }
+}
+
+/// What KeyedHistory stands on: an EventHistory's members, with users and items as views that live as long as the call.
+/// Rows are handed to a callback, in its thread.
+template <class Log>
+concept EventLog = requires(Log& log, KeyView key, std::span<const KeyView> keys, std::span<const KeyedEvent> events,
+                            Time time, std::span<std::uint8_t> out, std::size_t limit,
+                            const std::optional<KeyView>& after, const std::function<void(const KeyView&)>& user_row,
+                            const std::function<void(const KeyView&, Time)>& item_row) {
+  { log.append(events) } -> std::same_as<Result<std::size_t>>;
+  { log.contains(key, keys, out, time) } -> std::same_as<Result<void>>;
+  { log.seen_since(key, time, item_row) } -> std::same_as<Result<void>>;
+  { log.forget(key) } -> std::same_as<Result<bool>>;
+  { log.erase(key, keys) } -> std::same_as<Result<std::size_t>>;
+  { log.merge(key, key) } -> std::same_as<Result<bool>>;
+  { log.users(after, limit, user_row) } -> std::same_as<Result<void>>;
+  { log.item_count(key, time) } -> std::same_as<Result<std::uint64_t>>;
+  { log.event_count(key) } -> std::same_as<Result<std::uint64_t>>;
+};
+
+/// An EventHistory over a log. A user or an item of more than max_key_bytes is refused with `too_large`, and nothing of
+/// its batch is stored. Thread safety and errors: the log's.
+template <EventLog Log, HashableItem User, HashableItem Item>
+class KeyedHistory {
+ public:
+  using user_type = User;
+  using item_type = Item;
+  using Event = SeenEvent<User, Item>;
+
+  explicit KeyedHistory(Log log) : log_(std::move(log)) {}
+
+  Result<void> append(const User& user, std::span<const Item> items, Time when) {
+    std::vector<KeyedEvent> rows;
+    rows.reserve(items.size());
+    const auto number = static_cast<std::int64_t>(detail::event_number({}, when));
+    for (const Item& item : items) rows.push_back({key_view(user), key_view(item), number, when});
+    auto done = write(rows);
+    if (!done) return std::move(done).error();
+    return {};
+  }
+  Result<std::size_t> append(std::span<const Event> events) {
+    std::vector<KeyedEvent> rows;
+    rows.reserve(events.size());
+    for (const Event& event : events) {
+      const auto number = static_cast<std::int64_t>(detail::event_number(event.id, event.seen_at));
+      rows.push_back({key_view(event.user), key_view(event.item), number, event.seen_at});
+    }
+    return write(rows);
+  }
+
+  Result<void> contains(const User& user, std::span<const Item> items, std::span<std::uint8_t> out,
+                        Time since = all_time) const {
+    std::fill(out.begin(), out.end(), std::uint8_t{0});
+    if (items.empty()) return {};
+    return log_.contains(key_view(user), views_of(items), out, since);
+  }
+  [[nodiscard]] Result<std::vector<SeenItem<Item>>> seen_since(const User& user, Time since = all_time) const {
+    std::vector<SeenItem<Item>> list;
+    auto done = log_.seen_since(key_view(user), since, [&](const KeyView& item, Time when) {
+      list.push_back({key_of_view<Item>(item), when});
+    });
+    if (!done) return std::move(done).error();
+    return list;
+  }
+
+  Result<bool> forget(const User& user) { return log_.forget(key_view(user)); }
+  Result<std::size_t> erase(const User& user, std::span<const Item> items) {
+    return log_.erase(key_view(user), views_of(items));
+  }
+  Result<bool> merge(const User& from, const User& into) {
+    const KeyView source = key_view(from);
+    const KeyView target = key_view(into);
+    if (source.number == target.number && source.bytes == target.bytes) return false;
+    if (auto fits = require_fits(target); !fits) return std::move(fits).error();
+    return log_.merge(source, target);
+  }
+
+  [[nodiscard]] Result<std::vector<User>> users(const std::optional<User>& after, std::size_t limit) const {
+    std::vector<User> page;
+    const auto last = after ? std::optional(key_view(*after)) : std::nullopt;
+    auto done = log_.users(last, limit, [&](const KeyView& user) { page.push_back(key_of_view<User>(user)); });
+    if (!done) return std::move(done).error();
+    return page;
+  }
+  [[nodiscard]] Result<std::uint64_t> item_count(const User& user, Time since = all_time) const {
+    return log_.item_count(key_view(user), since);
+  }
+  [[nodiscard]] Result<std::uint64_t> event_count(const Item& item) const { return log_.event_count(key_view(item)); }
+
+ protected:
+  [[nodiscard]] Log& log() noexcept { return log_; }
+  [[nodiscard]] const Log& log() const noexcept { return log_; }
+
+ private:
+  [[nodiscard]] static Result<void> require_fits(const KeyView& key) {
+    if (key.bytes.size() <= max_key_bytes) return {};
+    std::string message = "seenby: expected a user or an item of at most 1024 bytes, got one of ";
+    message.append(std::to_string(key.bytes.size())).append(": ").append(key.bytes.substr(0, 40)).append("...");
+    return Error{ErrorCode::too_large, std::move(message)};
+  }
+  Result<std::size_t> write(const std::vector<KeyedEvent>& rows) {
+    for (const KeyedEvent& row : rows) {
+      if (auto fits = require_fits(row.user); !fits) return std::move(fits).error();
+      if (auto fits = require_fits(row.item); !fits) return std::move(fits).error();
+    }
+    if (rows.empty()) return std::size_t{0};
+    return log_.append(rows);
+  }
+  [[nodiscard]] static std::vector<KeyView> views_of(std::span<const Item> items) {
+    std::vector<KeyView> views;
+    views.reserve(items.size());
+    for (const Item& item : items) views.push_back(key_view(item));
+    return views;
+  }
+
+  mutable Log log_;
+};
+
+}  // namespace seenby

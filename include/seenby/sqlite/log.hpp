@@ -1,0 +1,69 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// sqlite::Log: a log of events in one SQLite file, durable and crash-safe.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "seenby/clock.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/histories/keyed_history.hpp"
+#include "seenby/result.hpp"
+
+namespace seenby::sqlite {
+
+struct Options {
+  /// What is acknowledged survives a loss of power (synchronous = FULL: a sync of the disk each append). Without, it
+  /// survives the death of the process, and a loss of power may take the last appends along; the file stays consistent.
+  bool durable = true;
+  /// How long a write waits for another process's before it is `timed_out`.
+  std::chrono::milliseconds busy_timeout{5'000};
+  /// Connections for reading; more threads than these wait for one. At least 1.
+  std::size_t readers = 4;
+  std::size_t cache_bytes = std::size_t{32} << 20;  ///< of the writing connection
+};
+
+/// A SQLite file in WAL mode, with one connection that writes and a pool of those that read: readers wait for no
+/// writer. Every value is bound, never put into a statement's text. An append is one transaction: after a kill -9 it is
+/// there as a whole or not at all, and the next `open` needs no repair.
+///
+/// The table `events` (user, item, event, at) has an index for each question; the view `impressions` shows it to
+/// people. `users` gives each user the number that stands in `events`.
+///
+/// Errors: io (a full disk among them: nothing was written), timed_out (the file stayed locked), corrupt, wrong_type
+/// (no file of ours), unsupported_version, parameter_mismatch (users or items of another kind).
+///
+/// Thread-safe, and safe between processes of one machine. Copies share the connections. Not across fork().
+class Log {
+ public:
+  /// Opens the file, or creates it; brings the schema of an older version up to date.
+  [[nodiscard]] static Result<Log> open(const std::string& path, ItemKind user_kind, ItemKind item_kind,
+                                        const Options& options = {});
+
+  Result<std::size_t> append(std::span<const KeyedEvent> events);
+  Result<void> contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
+                        Time since) const;
+  Result<void> seen_since(const KeyView& user, Time since, const std::function<void(const KeyView&, Time)>& row) const;
+  Result<bool> forget(const KeyView& user);
+  Result<std::size_t> erase(const KeyView& user, std::span<const KeyView> items);
+  Result<bool> merge(const KeyView& from, const KeyView& into);
+  Result<void> users(const std::optional<KeyView>& after, std::size_t limit,
+                     const std::function<void(const KeyView&)>& row) const;
+  [[nodiscard]] Result<std::uint64_t> item_count(const KeyView& user, Time since) const;
+  [[nodiscard]] Result<std::uint64_t> event_count(const KeyView& item) const;
+  /// Deletes the events before a time; returns how many. Users without events are gone.
+  Result<std::uint64_t> drop_before(Time time);
+
+ private:
+  struct State;
+  explicit Log(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace seenby::sqlite

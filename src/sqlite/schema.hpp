@@ -1,0 +1,15 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The tables of a history in SQLite, version by version.
+
+#include "connection.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/result.hpp"
+
+namespace seenby::sqlite {
+
+/// Creates the tables, or brings those of an older version up to date, in one transaction; then compares the kinds of
+/// users and items with those that are written there. Refuses a file of another program before it changes anything.
+Result<void> prepare_schema(const Connection& connection, ItemKind user_kind, ItemKind item_kind);
+
+}  // namespace seenby::sqlite
