@@ -10,7 +10,7 @@ cd "${1:?the include folder}"
 # One floor a line, the ground first. A name ending in "/" is a room, any other a header beside the rooms.
 floors='config.hpp result.hpp answer.hpp hash.hpp clock.hpp version.hpp
 detail/
-sizing.hpp kernels/ kernels.hpp
+sizing.hpp latency_histogram.hpp kernels/ kernels.hpp
 filters/ sets/ histories/
 stores/
 select/ gates/ redis/ sqlite/ lmdb/ postgres/ token/ prometheus/ text/

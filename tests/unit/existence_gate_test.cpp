@@ -18,7 +18,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "seenby/gates/erasable_gate.hpp"
 #include "support/binomial.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/test_clock.hpp"
 
 namespace {
@@ -307,16 +309,12 @@ TEST_CASE("whether the gate pays is measured", "[gate][004-14][004-15]") {
     std::this_thread::sleep_for(1ms);
     return backend.load()(id);
   };
-  CHECK_FALSE(gate.worth(100ns).pays());  // nothing measured yet
+  CHECK(gate.saved_ns_per_check(100ns) == 0);  // nothing measured yet
   for (std::uint64_t id = 0; id < 20; ++id) REQUIRE(gate.find(id, slow).has_value());
-  CHECK_FALSE(gate.worth(100ns).pays());  // every id exists: the gate only costs
+  CHECK(gate.saved_ns_per_check(100ns) == -100);  // every id exists: the gate only costs
   for (std::uint64_t id = 0; id < 80; ++id) REQUIRE(gate.find(id + 100'000, slow).has_value());
-  const auto worth = gate.worth(100ns);
-  CHECK(worth.pays());
-  CHECK(worth.negative_rate > 0.7);
-  CHECK(worth.mean_load_ns >= 1e6);
-  CHECK(worth.saved_ns_per_check > 0.7 * 1e6 - 100);
-  CHECK_FALSE(gate.worth(10ms).pays());  // a check that costs more than the look-up it spares
+  CHECK(gate.saved_ns_per_check(100ns) > 0.7 * 1e6 - 100);
+  CHECK(gate.saved_ns_per_check(10ms) < 0);  // a check that costs more than the look-up it spares
   CHECK(gate.filter()->size() <= 1'000);
 }
 
@@ -365,6 +363,132 @@ TEST_CASE("nothing that exists is answered absent, while ids are added and filte
   }
   CHECK(hidden == 0);
   CHECK(gate.counters().rebuilds >= 4);
+}
+
+TEST_CASE("a saved gate opens elsewhere, and is believed once it has caught up with the changes since",
+          "[gate][004-10][004-16]") {
+  TestClock clock;
+  const seenby::test::TemporaryFolder folder;
+  const std::string path = folder.path("products.gate");
+  Backend backend;
+  std::vector<std::uint64_t> feed;  // position n is the n-th id
+  {
+    Gate gate(options(clock));
+    CHECK(gate.save(path).error().code == ErrorCode::unavailable);
+    build(gate, backend, 1'000);
+    for (std::uint64_t id = 2'000; id < 2'010; ++id) {
+      feed.push_back(id);
+      gate.add(id);
+      gate.advance(feed.size());
+    }
+    REQUIRE(gate.save(path));
+    CHECK(gate.status().version == 1);
+  }
+  feed.push_back(3'000);  // while no gate was there
+  Gate reopened(options(clock));
+  CHECK(reopened.status().state == seenby::GateState::empty);
+  CHECK_FALSE(reopened.caught_up());
+  reopened.add(4'000);  // before the file is opened: it knows nothing of it
+  REQUIRE(reopened.open(path));
+  CHECK(reopened.status().state == seenby::GateState::loading);
+  CHECK(reopened.check(99'999) == Existence::unknown);
+  REQUIRE(reopened.position() == 10);
+  for (std::uint64_t at = reopened.position(); at < feed.size(); ++at) {
+    reopened.add(feed[at]);
+    reopened.advance(at + 1);
+  }
+  REQUIRE(reopened.caught_up());
+  CHECK(reopened.status().state == seenby::GateState::ready);
+  CHECK(reopened.status().version == 1);
+  CHECK(reopened.check(99'999) == Existence::absent);
+  for (const std::uint64_t id : feed) CHECK(reopened.check(id) == Existence::maybe);
+  for (std::uint64_t id = 0; id < 1'000; ++id) REQUIRE(reopened.check(id) == Existence::maybe);
+  CHECK(reopened.check(4'000) == Existence::maybe);
+  CHECK(reopened.open(path).error().code == ErrorCode::conflict);
+}
+
+TEST_CASE("a gate of another normaliser, a damaged one and a plain filter are refused", "[gate]") {
+  const TestClock clock;
+  const seenby::test::TemporaryFolder folder;
+  auto made = options(clock);
+  made.normaliser_name = "decimal/1";
+  Gate gate(made);
+  Backend backend;
+  build(gate, backend, 10);
+  REQUIRE(gate.save(folder.path("gate")));
+  Gate other(options(clock));
+  const auto refused = other.open(folder.path("gate"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::parameter_mismatch);
+  CHECK(refused.error().message.find("decimal/1") != std::string::npos);
+  seenby::PartitionedFilter<std::uint64_t> plain({.expected_items = 10, .partitions = 1});
+  REQUIRE(plain.save(folder.path("plain")));
+  CHECK(other.open(folder.path("plain")).error().code == ErrorCode::wrong_type);
+  CHECK(other.open(folder.path("nothing")).error().code == ErrorCode::io);
+  CHECK(other.status().state == seenby::GateState::empty);
+}
+
+TEST_CASE("the state, age and lag of a gate can be read, and growth past its capacity is counted", "[gate][004-14]") {
+  TestClock clock;
+  Gate gate(options(clock));
+  CHECK(gate.status().state == seenby::GateState::empty);
+  Backend backend;
+  build(gate, backend, 100);
+  clock.advance(30s);
+  CHECK(gate.status().age == 30s);
+  CHECK(gate.status().lag == 30s);
+  gate.advance(7);
+  CHECK(gate.status().lag == 0s);
+  CHECK(gate.status().position == 7);
+  {
+    const auto rebuild = gate.begin_rebuild(100);
+    CHECK(gate.status().state == seenby::GateState::rebuilding);
+    CHECK(gate.check(1) == Existence::maybe);
+  }
+  CHECK(gate.status().state == seenby::GateState::ready);
+  const double rate = gate.status().expected_fpr;
+  for (std::uint64_t id = 1'000; id < 1'200; ++id) gate.add(id);
+  CHECK(gate.counters().over_capacity > 190);
+  CHECK(gate.status().items > gate.status().capacity);
+  CHECK(gate.status().expected_fpr > rate);
+  gate.distrust();
+  CHECK(gate.status().state == seenby::GateState::distrusted);
+}
+
+TEST_CASE("a rebuild is committed once", "[gate]") {
+  const TestClock clock;
+  Gate gate(options(clock));
+  auto rebuild = gate.begin_rebuild(10);
+  rebuild.commit();
+  CHECK_THROWS_AS(rebuild.commit(), std::logic_error);
+  CHECK(gate.trusted());
+}
+
+TEST_CASE("a free name is certain, a taken one is the database's to say", "[gate][004-07][004-19]") {
+  const TestClock clock;
+  Gate gate(options(clock));
+  CHECK(gate.available(5) == seenby::Availability::ask_database);  // nothing trusted yet
+  Backend backend;
+  build(gate, backend, 1'000);
+  std::uint64_t free_ones = 0;
+  for (std::uint64_t id = 0; id < 1'000; ++id) CHECK(gate.available(id) == seenby::Availability::ask_database);
+  for (std::uint64_t id = 1'000; id < 2'000; ++id)
+    free_ones += gate.available(id) == seenby::Availability::free ? 1U : 0U;
+  CHECK(free_ones >= 1'000 - seenby::test::most_hits(1'000, 0.01));
+}
+
+TEST_CASE("ids can be taken out of an erasable gate, and all others stay", "[gate][004-18]") {
+  const TestClock clock;
+  seenby::ErasableGate<std::uint64_t> gate(options(clock));
+  auto rebuild = gate.begin_rebuild(2'000);
+  for (std::uint64_t id = 0; id < 1'000; ++id) rebuild.add(id);
+  rebuild.commit();
+  for (std::uint64_t id = 1'000; id < 2'000; ++id) gate.add(id);
+  for (std::uint64_t id = 0; id < 2'000; id += 2) gate.erase(id);
+  std::uint64_t passed = 0;
+  for (std::uint64_t id = 0; id < 2'000; id += 2) passed += gate.check(id) == Existence::maybe ? 1U : 0U;
+  for (std::uint64_t id = 1; id < 2'000; id += 2) REQUIRE(gate.check(id) == Existence::maybe);
+  CHECK(passed <= seenby::test::most_hits(1'000, 0.01));
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ class PartitionedFilter {
   using view_type = BloomFilterView<Item, SplitBlockLayout, Hash>;
 
   static constexpr std::uint32_t max_partitions = 65'536;
+  static constexpr std::size_t max_note_bytes = detail::max_note_bytes;
 
   /// An empty filter in memory, on huge pages where the machine grants them; pages are taken as they are first used.
   /// Throws std::invalid_argument for 0 items, a rate outside (0, 1), partitions outside 1 to 65,536 or a partition of
@@ -179,7 +180,10 @@ class PartitionedFilter {
 
   /// Saves to a file, which takes the place of one that is there in one step; whoever has the old one open, this filter
   /// too, keeps it. Holds every item whose insert had returned when the call began. Errors: io.
-  Result<void> save(const std::string& path) const {
+  /// `note` is kept beside the bits: up to max_note_bytes of the caller's. Throws std::invalid_argument for a longer
+  /// one.
+  Result<void> save(const std::string& path, std::span<const std::byte> note = {}) const {
+    detail::require_note(note);
     auto file = detail::ReplacementFile::create(path, map_.size());
     if (!file) return std::move(file).error();
     {
@@ -192,6 +196,7 @@ class PartitionedFilter {
       header.bits_checksum = detail::xxh3_bytes(copy->data() + detail::partitioned_header_bytes, bits_bytes(), 0);
       header.checksum_valid = true;
       detail::encode_partitioned_header(header, copy->data());
+      detail::encode_note(note, copy->data());
       detail::file_items(copy->data()).store(count, std::memory_order_relaxed);
       if (auto written = copy->sync(path); !written) return written;
     }
@@ -222,6 +227,9 @@ class PartitionedFilter {
     }
     return PartitionedFilter(*header, std::move(*map), std::move(hash));
   }
+
+  /// The note of the file that this filter was opened from; empty without one, or when it is damaged.
+  [[nodiscard]] std::span<const std::byte> note() const noexcept { return detail::decode_note(map_.data()); }
 
   /// For a filter opened shared: counts this process's items into the file, writes changed pages and waits for the
   /// disk. Without it the system writes them in its own time. One caller at a time. Errors: io.

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -30,7 +31,8 @@ inline constexpr std::size_t partitioned_items_at = 56;
 /// 0 u8 0xC1 (container, version 1), 1 u8 kind 4, 2 u8 hash kind, 3 u8 flags (bit 0: the bits' checksum holds),
 /// 4 u32 the header's checksum (low half of XXH3 over bytes 0 to 3 and 8 to 55), 8 u64 size of the file,
 /// 16 u32 partitions, 20 u32 blocks in each, 24 u64 expected items, 32 f64 target rate, 40 u16 seed check, 42 six
-/// zeros, 48 u64 XXH3 of the bits, 56 u64 items (changes in place, outside the checksum); zeros up to 4,096.
+/// zeros, 48 u64 XXH3 of the bits, 56 u64 items (changes in place, outside the checksum), 64 u32 size of the
+/// note, 68 u32 its checksum (low half of XXH3), 72 the note; zeros up to 4,096.
 struct PartitionedHeader {
   HashKind hash = HashKind::xxh3_64;
   bool checksum_valid = false;
@@ -96,6 +98,29 @@ inline void encode_partitioned_header(const PartitionedHeader& header, std::byte
   std::uint64_t first;
   std::memcpy(&first, bytes.data(), sizeof first);
   std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(into)).store(first, std::memory_order_release);
+}
+
+inline constexpr std::size_t note_at = 64;
+inline constexpr std::size_t max_note_bytes = partitioned_header_bytes - note_at - 8;
+
+inline void require_note(std::span<const std::byte> note) {
+  if (note.size() <= max_note_bytes) return;
+  std::string message = "seenby: expected a note of at most ";
+  message.append(std::to_string(max_note_bytes)).append(" bytes, got ").append(std::to_string(note.size()));
+  throw std::invalid_argument(message);
+}
+inline void encode_note(std::span<const std::byte> note, std::byte* header) noexcept {
+  if (note.empty()) return;  // the page is zeros
+  store_le(header + note_at, static_cast<std::uint32_t>(note.size()));
+  store_le(header + note_at + 4, static_cast<std::uint32_t>(xxh3_bytes(note.data(), note.size(), 0)));
+  std::memcpy(header + note_at + 8, note.data(), note.size());
+}
+[[nodiscard]] inline std::span<const std::byte> decode_note(const std::byte* header) noexcept {
+  const auto size = load_le<std::uint32_t>(header + note_at);
+  if (size == 0 || size > max_note_bytes) return {};
+  const std::span<const std::byte> note(header + note_at + 8, size);
+  const auto checksum = static_cast<std::uint32_t>(xxh3_bytes(note.data(), note.size(), 0));
+  return load_le<std::uint32_t>(header + note_at + 4) == checksum ? note : std::span<const std::byte>{};
 }
 
 /// Checks everything in a header that can be checked against the size of its file.

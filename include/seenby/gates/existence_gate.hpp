@@ -7,98 +7,86 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <span>
 #include <stdexcept>
-#include <string_view>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "seenby/clock.hpp"
+#include "seenby/detail/bits.hpp"
 #include "seenby/detail/thread_counters.hpp"
 #include "seenby/filters/partitioned_filter.hpp"
+#include "seenby/gates/gate_types.hpp"
 #include "seenby/gates/negative_cache.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
 #include "seenby/sets/recent_set.hpp"
 
+SEENBY_DETAIL_BEGIN
+
+/// What a saved gate says beside its bits: 0 u32 "GATE", 4 u32 zero, 8 u64 version, 16 u64 position, then the
+/// normaliser's name.
+struct GateNote {
+  static constexpr std::uint32_t magic = 0x45544147U;
+  static constexpr std::size_t fixed_bytes = 24;
+  std::string normaliser{};
+  std::uint64_t version = 0;
+  std::uint64_t position = 0;
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    std::vector<std::byte> bytes(fixed_bytes + normaliser.size());
+    store_le(bytes.data(), magic);
+    store_le(bytes.data() + 8, version);
+    store_le(bytes.data() + 16, position);
+    for (std::size_t i = 0; i < normaliser.size(); ++i) bytes[fixed_bytes + i] = static_cast<std::byte>(normaliser[i]);
+    return bytes;
+  }
+  [[nodiscard]] static std::optional<GateNote> decode(std::span<const std::byte> bytes) {
+    if (bytes.size() < fixed_bytes || load_le<std::uint32_t>(bytes.data()) != magic) return std::nullopt;
+    GateNote note{.version = load_le<std::uint64_t>(bytes.data() + 8),
+                  .position = load_le<std::uint64_t>(bytes.data() + 16)};
+    for (const std::byte letter : bytes.subspan(fixed_bytes)) note.normaliser.push_back(static_cast<char>(letter));
+    return note;
+  }
+};
+
+SEENBY_DETAIL_END
+
 namespace seenby {
 
-/// How a gate is kept. One gate a resource type: what a filter of posts says of a product means nothing.
-template <class Item>
-struct ExistenceGateOptions {
-  double target_fpr = 0.01;       ///< of the ids that do not exist, the share that passes; in (0, 1)
-  std::uint32_t partitions = 64;  ///< of the filter
-  /// The longest time from add() to the record's being visible to every reader: transaction, replica lag. Ids added
-  /// within it are carried into a rebuild and are not remembered as absent.
-  std::chrono::seconds write_lag{60};
-  std::chrono::seconds negative_ttl{5};    ///< how long "not found" is remembered; zero: not at all
-  std::size_t negative_entries = 100'000;  ///< and of how many ids at most
-  /// When an id was made, for ids that tell (time-ordered ones). Ids younger than write_lag bypass the gate, so that a
-  /// late or lost add() cannot hide a new record.
-  std::function<std::optional<Time>(const Item&)> made_at{};
-  /// What makes two spellings of an id one (case, Unicode form): used on add and on check alike.
-  std::function<Item(const Item&)> normalise{};
-  Clock clock{};  ///< the system's when empty
-};
-
-/// What a gate says of an id.
-enum class Existence : std::uint8_t {
-  absent,   ///< certain: answer "not found"
-  maybe,    ///< ask the cache and the database; grants nothing
-  unknown,  ///< no trusted filter, or too young an id: ask them as if there were no gate
-};
-
-[[nodiscard]] constexpr std::string_view to_string(Existence existence) noexcept {
-  switch (existence) {
-    case Existence::absent: return "absent";
-    case Existence::maybe: return "maybe";
-    case Existence::unknown: return "unknown";
-  }
-  return "unnamed";
-}
-
-/// What a gate counts. A record that was positive but absent is a false positive, or was deleted since the last
-/// rebuild, or is not visible yet: the counter cannot tell which.
-struct GateCounters {
-  std::uint64_t checks = 0;
-  std::uint64_t negatives = 0;            ///< answered "not found" by the filter
-  std::uint64_t bypassed = 0;             ///< no trusted filter, or too young an id
-  std::uint64_t negative_cache_hits = 0;  ///< answered "not found" by the memory of a look-up that found nothing
-  std::uint64_t loads = 0;                ///< went on to the cache and the database
-  std::uint64_t positive_but_absent = 0;  ///< of those behind a positive, found nothing
-  std::uint64_t load_failures = 0;
-  std::uint64_t adds = 0;
-  std::uint64_t rebuilds = 0;  ///< filters switched in
-  std::uint64_t load_ns = 0;   ///< time spent in loads
-};
-
-/// What a gate has saved, from its counters and the price of one check.
-struct GateWorth {
-  double negative_rate = 0;       ///< of all checks
-  double mean_load_ns = 0;        ///< of those that went on
-  double saved_ns_per_check = 0;  ///< look-ups spared less checks paid, a check; negative: the gate costs
-  [[nodiscard]] bool pays() const noexcept { return saved_ns_per_check > 0; }
-};
-
-/// A filter of every id that the database holds (not of the cached keys) before the cache and the database. A trusted
-/// negative is "not found" without a read; a positive goes the normal way and never makes a record exist, nor grants
-/// access to one; without a trusted filter everything goes the normal way. Where tenants share ids, put the tenant into
-/// the id.
+/// A filter of every id that the database holds (not of the cached keys) before the cache and the database, in this
+/// process: an id that another process adds must reach this gate's add() too, from a change feed, or it is "absent"
+/// here. A gate that processes share is redis::SharedGate.
+///
+/// A trusted negative is "not found" without a read; a positive goes the normal way and never makes a record exist, nor
+/// grants access to one; without a trusted filter everything goes the normal way. Where tenants share ids, the id is
+/// the tenant and the id (Namespace); each type of resource has a gate of its own.
 ///
 /// Writers call add(id) before the record becomes visible; a roll-back leaves a harmless bit. Deleted ids stay positive
-/// until the next rebuild. Until the first rebuild has been committed nothing is trusted.
+/// until the next rebuild (ErasableGate takes them out). Nothing is trusted before the first rebuild is committed, or
+/// before a gate that was opened from a file has caught up:
+///
+///     if (gate.open("products.gate")) {                       // mapped: milliseconds
+///       for (const Change& change : outbox.after(gate.position())) gate.add(change.id), gate.advance(change.position);
+///       gate.caught_up();                                     // from here on its "absent" is believed
+///     } else {
+///       auto rebuild = gate.begin_rebuild(count);              // read every id out of the database
+///       ...
+///     }
 ///
 /// Thread safety: any thread may call any member; one rebuild at a time.
-template <HashableItem Item, Hasher Hash = Xxh3Hash>
+template <HashableItem Item, Hasher Hash = Xxh3Hash, class Filter = PartitionedFilter<Item, Hash>>
 class ExistenceGate {
  public:
   using item_type = Item;
-  using filter_type = PartitionedFilter<Item, Hash>;
+  using filter_type = Filter;
+  static constexpr bool saveable = requires(const Filter& filter, const std::string& path) { filter.save(path); };
 
   /// Throws std::invalid_argument for a rate outside (0, 1) or a negative time.
   explicit ExistenceGate(ExistenceGateOptions<Item> options, Hash hash = {})
@@ -116,10 +104,33 @@ class ExistenceGate {
       const std::lock_guard lock(writing_);
       added_.insert(digest.value);
       if (next_ != nullptr) next_->insert(digest);
-      if (const auto filter = current()) filter->insert(digest);
+      if (const auto filter = current()) {
+        filter->insert(digest);
+        if (filter->size() > filter->expected_items()) counters_.row().add(at_over_capacity, 1);
+      }
+      changed_at_ = now();
     }
     absent_.erase(digest);
     counters_.row().add(at_adds, 1);
+  }
+
+  /// Takes an id out that was added once and whose record is gone: for filters that can (ErasableGate). An id that was
+  /// never added, or was erased already, must not be erased: it may take others' counts along, and one of them would be
+  /// "absent". While a rebuild is under way the new filter keeps what is erased until the rebuild after.
+  void erase(const Item& id) requires requires(Filter& filter, Digest digest) { filter.erase(digest); }
+  {
+    const Digest digest = digest_of(id);
+    const std::lock_guard lock(writing_);
+    added_.erase(digest.value);
+    if (const auto filter = current()) (void)filter->erase(digest);
+    changed_at_ = now();
+  }
+
+  /// Every change of the feed up to this position has been added here. Never goes back.
+  void advance(std::uint64_t position) {
+    const std::lock_guard lock(writing_);
+    position_ = std::max(position_, position);
+    changed_at_ = now();
   }
 
   /// A new filter in the making, beside the one that serves. Read every id out of the database and add it, then
@@ -139,17 +150,11 @@ class ExistenceGate {
       for (const Item& id : ids) add(id);
     }
     [[nodiscard]] std::uint64_t size() const noexcept { return filter_->size(); }
-    /// Switches: from now on this filter answers, and is trusted.
+    /// Switches: from now on this filter answers, and is trusted. Throws std::logic_error when called twice.
     void commit() {
-      ExistenceGate& gate = *std::exchange(gate_, nullptr);
-      const std::lock_guard lock(gate.writing_);
-      {
-        const std::unique_lock switching(gate.serving_);
-        gate.filter_ = std::move(gate.next_);
-        gate.trusted_ = true;
-      }
-      gate.next_.reset();
-      gate.counters_.row().add(at_rebuilds, 1);
+      if (gate_ == nullptr)
+        throw std::logic_error("seenby: expected a rebuild to be committed once, got a second time");
+      std::exchange(gate_, nullptr)->switch_in();
     }
 
    private:
@@ -177,7 +182,64 @@ class ExistenceGate {
   /// next rebuild is committed.
   void distrust() {
     const std::unique_lock lock(serving_);
-    trusted_ = false;
+    trust_ = filter_ == nullptr ? GateState::empty : GateState::distrusted;
+  }
+
+  // Restart
+
+  /// Saves the filter, its version and the position of the change feed that it has seen, in the place of what is at
+  /// the path. Every change up to that position is in it. Errors: io; unavailable while nothing is trusted.
+  Result<void> save(const std::string& path) const requires saveable {
+    detail::GateNote note{.normaliser = options_.normaliser_name};
+    std::shared_ptr<filter_type> filter;
+    {
+      const std::lock_guard lock(writing_);
+      if (!trusted())
+        return Error{ErrorCode::unavailable, "seenby: expected a trusted gate to save, got one that is not"};
+      note.version = version_;
+      note.position = position_;
+      filter = current();
+    }
+    return filter->save(path, note.encode());
+  }
+  /// Maps a saved gate: milliseconds, whatever its size. It answers `unknown` until caught_up() says that every change
+  /// after position() has been added. Errors: as PartitionedFilter::open; parameter_mismatch for a gate of another
+  /// normaliser; conflict while a filter serves or is in the making.
+  Result<void> open(const std::string& path) requires saveable {
+    auto filter = filter_type::open(path, {}, hash_);
+    if (!filter) return std::move(filter).error();
+    const auto note = detail::GateNote::decode(filter->note());
+    if (!note) return Error{ErrorCode::wrong_type, std::string("seenby: expected a saved gate in ").append(path)};
+    if (note->normaliser != options_.normaliser_name) {
+      std::string message = "seenby: expected a gate of normaliser \"";
+      message.append(options_.normaliser_name).append("\" in ").append(path).append(", got \"");
+      return Error{ErrorCode::parameter_mismatch, message.append(note->normaliser).append("\"")};
+    }
+    const std::lock_guard lock(writing_);
+    const std::unique_lock switching(serving_);
+    if (filter_ != nullptr || next_ != nullptr) {
+      return Error{ErrorCode::conflict, "seenby: expected an empty gate to open a file into, got one with a filter"};
+    }
+    filter_ = std::make_shared<filter_type>(*std::move(filter));
+    // Ids added here before, of which the file may know nothing.
+    for (const std::uint64_t digest : added_.items()) filter_->insert(Digest{digest});
+    version_ = note->version;
+    position_ = std::max(position_, note->position);
+    since_ = changed_at_ = now();
+    trust_ = GateState::loading;
+    return {};
+  }
+  /// The gate that was opened has every change up to now: it is trusted from here on. False when there was none.
+  bool caught_up() {
+    const std::unique_lock lock(serving_);
+    if (trust_ != GateState::loading) return false;
+    trust_ = GateState::ready;
+    return true;
+  }
+  /// How far in the change feed this gate is.
+  [[nodiscard]] std::uint64_t position() const {
+    const std::lock_guard lock(writing_);
+    return position_;
   }
 
   // Query
@@ -215,10 +277,34 @@ class ExistenceGate {
     return record;
   }
 
+  /// Whether a name is free. `free` is certain for every name added before the call began; a name that two callers
+  /// find free at once is decided by the database's unique constraint, which stays.
+  [[nodiscard]] Availability available(const Item& name) const {
+    return check(name) == Existence::absent ? Availability::free : Availability::ask_database;
+  }
+
   /// Whether a filter is there and believed.
   [[nodiscard]] bool trusted() const {
     const std::shared_lock lock(serving_);
-    return trusted_;
+    return trust_ == GateState::ready;
+  }
+  /// Whether an id was added here within write_lag, or is itself younger: its record may become visible any moment.
+  [[nodiscard]] bool recently_added(const Item& id) const { return young(id) || lagging(digest_of(id)); }
+
+  [[nodiscard]] GateStatus status() const {
+    const std::lock_guard lock(writing_);
+    const std::shared_lock switching(serving_);
+    const Time time = now();
+    GateStatus status{.state = trust_ == GateState::ready && next_ != nullptr ? GateState::rebuilding : trust_,
+                      .version = version_,
+                      .position = position_};
+    if (filter_ == nullptr) return status;
+    status.age = time - since_;
+    status.lag = time - changed_at_;
+    status.items = filter_->size();
+    status.capacity = filter_->expected_items();
+    status.expected_fpr = status.items == 0 ? 0 : filter_->expected_fpr(status.items);
+    return status;
   }
   /// Size and rate of the filter that serves; null before the first rebuild.
   [[nodiscard]] std::shared_ptr<const filter_type> filter() const { return current(); }
@@ -233,19 +319,18 @@ class ExistenceGate {
             .load_failures = counters_.sum(at_failures),
             .adds = counters_.sum(at_adds),
             .rebuilds = counters_.sum(at_rebuilds),
+            .over_capacity = counters_.sum(at_over_capacity),
             .load_ns = counters_.sum(at_load_ns)};
   }
-  /// Whether the gate pays for this traffic: each negative spares a look-up of the mean length, each check costs
-  /// `check_cost` (measure it, or take the round trip where the filter is remote).
-  [[nodiscard]] GateWorth worth(std::chrono::nanoseconds check_cost) const noexcept {
+  /// Whether the gate pays for this traffic: the nanoseconds it saves a check on average, which is the mean length of a
+  /// load for each negative, less `check_cost` (measure it, or take the round trip where the filter is remote).
+  /// Negative: the gate costs more than it spares. 0 before anything was measured.
+  [[nodiscard]] double saved_ns_per_check(std::chrono::nanoseconds check_cost) const noexcept {
     const GateCounters counted = counters();
-    if (counted.checks == 0 || counted.loads == 0) return {};
+    if (counted.checks == 0 || counted.loads == 0) return 0;
     const auto ratio = [](std::uint64_t a, std::uint64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
-    GateWorth worth;
-    worth.negative_rate = ratio(counted.negatives, counted.checks);
-    worth.mean_load_ns = ratio(counted.load_ns, counted.loads);
-    worth.saved_ns_per_check = worth.negative_rate * worth.mean_load_ns - static_cast<double>(check_cost.count());
-    return worth;
+    return ratio(counted.negatives, counted.checks) * ratio(counted.load_ns, counted.loads) -
+           static_cast<double>(check_cost.count());
   }
 
  private:
@@ -259,6 +344,7 @@ class ExistenceGate {
     at_failures,
     at_adds,
     at_rebuilds,
+    at_over_capacity,
     at_load_ns,
     counter_count
   };
@@ -276,6 +362,19 @@ class ExistenceGate {
   [[nodiscard]] static std::invoke_result_t<Load&, const Item&> absent_record() {
     return typename std::invoke_result_t<Load&, const Item&>::value_type{std::nullopt};
   }
+  void switch_in() {
+    const std::lock_guard lock(writing_);
+    {
+      const std::unique_lock switching(serving_);
+      filter_ = std::move(next_);
+      trust_ = GateState::ready;
+      ++version_;
+      since_ = changed_at_ = now();
+    }
+    counters_.row().add(at_rebuilds, 1);
+  }
+
+  [[nodiscard]] Time now() const { return options_.clock ? options_.clock() : system_time(); }
   [[nodiscard]] Digest digest_of(const Item& id) const {
     return options_.normalise ? hash_(options_.normalise(id)) : hash_(id);
   }
@@ -286,8 +385,7 @@ class ExistenceGate {
   [[nodiscard]] bool young(const Item& id) const {
     if (!options_.made_at) return false;
     const std::optional<Time> made = options_.made_at(id);
-    const Time now = options_.clock ? options_.clock() : system_time();
-    return made && now - *made < options_.write_lag;
+    return made && now() - *made < options_.write_lag;
   }
   [[nodiscard]] bool lagging(Digest digest) const {
     const std::lock_guard lock(writing_);
@@ -297,18 +395,22 @@ class ExistenceGate {
     if (young(id)) return Existence::unknown;
     const Digest digest = digest_of(id);
     const std::shared_lock lock(serving_);
-    if (!trusted_) return Existence::unknown;
+    if (trust_ != GateState::ready) return Existence::unknown;
     return filter_->may_contain(digest) ? Existence::maybe : Existence::absent;
   }
 
   ExistenceGateOptions<Item> options_;
   Hash hash_;
   // A shared lock costs some 20 ns a check; what the gate spares costs a thousand times as much.
-  mutable std::shared_mutex serving_;  // filter_ and trusted_
+  mutable std::shared_mutex serving_;  // filter_ and trust_
   std::shared_ptr<filter_type> filter_;
-  bool trusted_ = false;
-  mutable std::mutex writing_;  // next_ and added_; taken before serving_
+  GateState trust_ = GateState::empty;  // never `rebuilding`, which next_ says
+  mutable std::mutex writing_;          // all below; taken before serving_
   std::shared_ptr<filter_type> next_;
+  std::uint64_t version_ = 0;
+  std::uint64_t position_ = 0;
+  Time since_{};
+  Time changed_at_{};
   RecentSet<std::uint64_t, Mix64Hash> added_;
   NegativeCache absent_;
   mutable detail::ThreadCounters<counter_count> counters_;

@@ -1,0 +1,66 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// ErasableGate: an ExistenceGate whose ids can be taken out again, for half a byte a counter instead of a bit.
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "seenby/filters/counting_bloom_filter.hpp"
+#include "seenby/filters/partitioned_filter.hpp"
+#include "seenby/gates/existence_gate.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/sizing.hpp"
+
+namespace seenby {
+
+/// A CountingBloomFilter as a gate's filter. Any thread may call any member; writers wait for each other and for
+/// readers.
+template <HashableItem Item, Hasher Hash = Xxh3Hash>
+class ErasableGateFilter {
+ public:
+  explicit ErasableGateFilter(const PartitionedFilterOptions& options, Hash hash = {})
+      : expected_items_(options.expected_items),
+        filter_({.expected_items = options.expected_items, .target_fpr = options.target_fpr}, std::move(hash)) {}
+
+  void insert(Digest digest) {
+    const std::unique_lock lock(mutex_);
+    filter_.insert(digest);
+    ++size_;
+  }
+  bool erase(Digest digest) {
+    const std::unique_lock lock(mutex_);
+    const bool erased = filter_.erase(digest);
+    if (erased) --size_;
+    return erased;
+  }
+  [[nodiscard]] bool may_contain(Digest digest) const {
+    const std::shared_lock lock(mutex_);
+    return filter_.may_contain(digest);
+  }
+  [[nodiscard]] std::uint64_t size() const {
+    const std::shared_lock lock(mutex_);
+    return size_;
+  }
+  [[nodiscard]] std::uint64_t expected_items() const noexcept { return expected_items_; }
+  [[nodiscard]] double expected_fpr(std::uint64_t items) const {
+    const std::shared_lock lock(mutex_);
+    return sizing::expected_fpr(filter_.shape(), items);
+  }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::uint64_t expected_items_;
+  std::uint64_t size_ = 0;
+  CountingBloomFilter<Item, Hash> filter_;
+};
+
+/// For ids that are deleted and must be "not found" before the next rebuild. Each id is added once and erased once: an
+/// id added twice (an at-least-once feed) stays until it is erased twice. It is not saved; take ExistenceGate where
+/// that matters more.
+template <HashableItem Item, Hasher Hash = Xxh3Hash>
+using ErasableGate = ExistenceGate<Item, Hash, ErasableGateFilter<Item, Hash>>;
+
+}  // namespace seenby

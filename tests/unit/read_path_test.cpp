@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// ReadPath: gate, negative cache, cache and database in order, one read for concurrent misses of one id.
+
+#include "seenby/gates/read_path.hpp"
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "seenby/select/namespace.hpp"
+#include "support/test_clock.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using seenby::Error;
+using seenby::ErrorCode;
+using seenby::Result;
+using seenby::test::TestClock;
+using Path = seenby::ReadPath<std::string, std::string>;
+using Gate = seenby::ExistenceGate<std::string>;
+
+/// A cache and a database that count their reads.
+struct Backend {
+  std::mutex mutex;
+  std::map<std::string, std::string> cached;
+  std::map<std::string, std::string> rows;
+  std::atomic<int> cache_reads{0};
+  std::atomic<int> database_reads{0};
+  std::atomic<bool> cache_down{false};
+  std::chrono::milliseconds database_takes{0};
+
+  [[nodiscard]] seenby::ReadStages<std::string, std::string> stages() {
+    return {.cache = [this](const std::string& id) -> Result<std::optional<std::string>> {
+              ++cache_reads;
+              if (cache_down) return Error{ErrorCode::unreachable, "the cache is down"};
+              const std::lock_guard lock(mutex);
+              const auto found = cached.find(id);
+              return found == cached.end() ? std::nullopt : std::optional(found->second);
+            },
+            .database = [this](const std::string& id) -> Result<std::optional<std::string>> {
+              ++database_reads;
+              std::optional<std::string> row;
+              {
+                const std::lock_guard lock(mutex);
+                if (const auto found = rows.find(id); found != rows.end()) row = found->second;
+              }
+              std::this_thread::sleep_for(database_takes);
+              return row;
+            },
+            .fill_cache =
+                [this](const std::string& id, const std::string& record) {
+                  const std::lock_guard lock(mutex);
+                  cached[id] = record;
+                }};
+  }
+};
+
+seenby::ExistenceGateOptions<std::string> options(const TestClock& clock) {
+  seenby::ExistenceGateOptions<std::string> made;
+  made.partitions = 1;
+  made.clock = clock.clock();
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("A record comes from the first stage that has it, and the cache is filled", "[gate][004-02]") {
+  const TestClock clock;
+  Gate gate(options(clock));
+  Backend backend;
+  backend.rows["a"] = "A";
+  Path path(gate, backend.stages());
+  auto rebuild = gate.begin_rebuild(100);
+  rebuild.add("a");
+  rebuild.commit();
+
+  CHECK(path.find("a").value() == "A");
+  CHECK(path.find("a").value() == "A");
+  CHECK(backend.database_reads == 1);
+  CHECK(path.counters().cache_hits == 1);
+  REQUIRE(gate.check("nobody") == seenby::Existence::absent);
+  const int cache_reads = backend.cache_reads;
+  CHECK(path.find("nobody").value() == std::nullopt);
+  CHECK(backend.cache_reads == cache_reads);
+  CHECK(path.cache_latency().snapshot().count == 2);
+  CHECK(path.database_latency().snapshot().count == 1);
+}
+
+TEST_CASE("A cache that is down costs a count, not the record", "[gate]") {
+  const TestClock clock;
+  Gate gate(options(clock));  // untrusted: everything goes the normal way
+  Backend backend;
+  backend.rows["a"] = "A";
+  backend.cache_down = true;
+  Path path(gate, backend.stages());
+  CHECK(path.find("a").value() == "A");
+  CHECK(path.counters().cache_failures == 1);
+  CHECK(path.counters().database_reads == 1);
+}
+
+TEST_CASE("Concurrent misses of one id share one database read, of two ids they do not", "[gate][concurrent]") {
+  const TestClock clock;
+  Gate gate(options(clock));
+  Backend backend;
+  backend.rows["a"] = "A";
+  backend.rows["b"] = "B";
+  backend.database_takes = 200ms;
+  Path path(gate, backend.stages());
+  std::atomic<int> wrong{0};
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < 8; ++i) {
+      callers.emplace_back([&, i] {
+        const std::string id = i % 2 == 0 ? "a" : "b";
+        const auto record = path.find(id);
+        if (!record || *record != (i % 2 == 0 ? "A" : "B")) ++wrong;
+      });
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(backend.database_reads == 2);
+  CHECK(path.counters().shared == 6);
+}
+
+TEST_CASE("A record that became visible while another call read is not taken for absent",
+          "[gate][concurrent][004-09]") {
+  const TestClock clock;
+  Gate gate(options(clock));
+  Backend backend;
+  backend.database_takes = 200ms;
+  Path path(gate, backend.stages());
+  const std::jthread early([&] { (void)path.find("new"); });
+  while (backend.database_reads == 0) std::this_thread::yield();
+  gate.add("new");
+  {
+    const std::lock_guard lock(backend.mutex);
+    backend.rows["new"] = "here";
+  }
+  CHECK(path.find("new").value() == "here");
+}
+
+TEST_CASE("What the database throws reaches every caller, and the next call asks again", "[gate]") {
+  const TestClock clock;
+  Gate gate(options(clock));
+  int reads = 0;
+  Path path(gate, {.database = [&](const std::string&) -> Result<std::optional<std::string>> {
+              if (++reads == 1) throw std::runtime_error("lost");
+              return std::optional<std::string>{"found"};
+            }});
+  CHECK_THROWS_AS(path.find("a"), std::runtime_error);
+  CHECK(path.find("a").value() == "found");
+  CHECK_THROWS_AS(Path(gate, {}), std::invalid_argument);
+}
+
+TEST_CASE("One tenant's id says nothing of another's, and a positive grants no access", "[gate][004-06]") {
+  const TestClock clock;
+  Gate gate(options(clock));
+  Backend backend;
+  const seenby::Namespace acme{"acme"};
+  const seenby::Namespace rival{"rival"};
+  backend.rows[acme("report")] = "acme's";
+  auto rebuild = gate.begin_rebuild(100);
+  rebuild.add(acme("report"));
+  rebuild.commit();
+  Path path(gate, backend.stages());
+  CHECK(path.find(acme("report")).value() == "acme's");
+  CHECK(gate.check(rival("report")) == seenby::Existence::absent);
+  CHECK(path.find(rival("report")).value() == std::nullopt);
+  // A bit in the gate is no record: what passes still has to be found.
+  gate.add(rival("secret"));
+  CHECK(gate.check(rival("secret")) == seenby::Existence::maybe);
+  CHECK(path.find(rival("secret")).value() == std::nullopt);
+}
