@@ -3,17 +3,15 @@
 
 #include "event_log.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <cctype>
-#include <charconv>
-#include <initializer_list>
 #include <iostream>
-#include <limits>
 #include <optional>
 
 #include "input_error.hpp"
 #include "line_reader.hpp"
+#include "log_columns.hpp"
+#include "log_fields.hpp"
 #include "progress.hpp"
 #include "time_text.hpp"
 #include "units.hpp"
@@ -21,138 +19,39 @@
 namespace seenby::tool {
 namespace {
 
-/// Where the three columns stand in a line, and what separates them.
-struct Format {
-  char delimiter = '\0';  // unknown
-  std::size_t user = 0;
-  std::size_t item = 1;
-  std::size_t time = 2;
-  std::size_t columns = 3;
-};
-
-/// The fields of a line; quoted ones are rewritten into `storage`.
-class Fields {
- public:
-  /// Splits; returns what is wrong with the line's quotes, or nothing.
-  [[nodiscard]] std::string_view split(std::string_view line, char delimiter) {
-    views_.clear();
-    storage_.clear();
-    storage_.reserve(line.size());  // views into it stay valid: unquoting only shortens
-    std::size_t at = 0;
-    while (true) {
-      if (delimiter != '\t' && at < line.size() && line[at] == '"') {
-        if (!take_quoted(line, at)) return "expected a closing quote on the same line, got none";
-        if (at < line.size() && line[at] != delimiter) return "expected a separator behind a closing quote, got text";
-      } else {
-        const std::size_t end = std::min(line.find(delimiter, at), line.size());
-        views_.push_back(line.substr(at, end - at));
-        at = end;
-      }
-      if (at >= line.size()) return {};
-      ++at;
-    }
-  }
-  [[nodiscard]] std::size_t size() const noexcept { return views_.size(); }
-  [[nodiscard]] std::string_view operator[](std::size_t i) const { return views_[i]; }
-
- private:
-  [[nodiscard]] bool take_quoted(std::string_view line, std::size_t& at) {
-    const std::size_t start = storage_.size();
-    ++at;
-    while (true) {
-      const std::size_t quote = line.find('"', at);
-      if (quote == std::string_view::npos) return false;
-      storage_.append(line.substr(at, quote - at));
-      at = quote + 1;
-      if (at >= line.size() || line[at] != '"') break;
-      storage_.push_back('"');
-      ++at;
-    }
-    views_.push_back(std::string_view(storage_).substr(start));
-    return true;
-  }
-
-  std::vector<std::string_view> views_;
-  std::string storage_;
-};
-
-/// A column's name without case, spaces, dashes and underscores.
-std::string plain_name(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c != ' ' && c != '_' && c != '-')
-      result.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
-  }
-  return result;
-}
-
-bool names_one_of(std::string_view text, std::initializer_list<std::string_view> names) {
-  const std::string plain = plain_name(text);
-  return std::any_of(names.begin(), names.end(), [&](std::string_view name) { return plain == name; });
-}
-
-bool names_user(std::string_view text) {
-  return names_one_of(text, {"user", "userid", "username", "uid", "learner", "learnerid", "member", "memberid",
-                             "visitor", "visitorid", "customer", "customerid", "account", "accountid", "who"});
-}
-bool names_item(std::string_view text) {
-  return names_one_of(text, {"item",      "itemid",  "iid",       "movie",  "movieid", "question",  "questionid",
-                             "media",     "mediaid", "post",      "postid", "product", "productid", "article",
-                             "articleid", "content", "contentid", "video",  "videoid", "what"});
-}
-bool names_time(std::string_view text) {
-  return names_one_of(text, {"time", "timestamp", "ts", "unixtime", "epoch", "date", "datetime", "seenat", "createdat",
-                             "eventtime", "seconds", "when"});
-}
-
-/// The format that a header describes, or nothing when the fields are no header.
-std::optional<Format> header_format(const Fields& fields, char delimiter, const LineReader& lines) {
-  constexpr auto nowhere = std::numeric_limits<std::size_t>::max();
-  Format format{.delimiter = delimiter, .user = nowhere, .item = nowhere, .time = nowhere, .columns = fields.size()};
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (format.user == nowhere && names_user(fields[i])) format.user = i;
-    if (format.item == nowhere && names_item(fields[i])) format.item = i;
-    if (format.time == nowhere && names_time(fields[i])) format.time = i;
-  }
-  const int named =
-      (format.user != nowhere ? 1 : 0) + (format.item != nowhere ? 1 : 0) + (format.time != nowhere ? 1 : 0);
-  const bool three = fields.size() == 3;
-  if (named == 0 || (named == 1 && !three)) return std::nullopt;
-  if (three && parse_time(fields[2])) return std::nullopt;        // an event of a user called "user"
-  if (three && named < 3) return Format{.delimiter = delimiter};  // the usual order
-  if (named < 3) {
-    throw InputError(std::string(lines.name())
-                         .append(":")
-                         .append(std::to_string(lines.line_number()))
-                         .append(": expected a header that names user, item and time, got one without ")
-                         .append(format.user == nowhere   ? "user"
-                                 : format.item == nowhere ? "item"
-                                                          : "time"));
-  }
-  return format;
-}
+constexpr std::string_view separators_hint =
+    " (separators are tabs, commas or semicolons; --columns user=1,item=2,time=4 picks columns, --skip-bad passes over "
+    "bad lines)";
 
 /// Reads lines into a log.
 class Parser {
  public:
-  Parser(const LineReader& lines, EventLog& log) : lines_(lines), log_(log) {}
+  Parser(const LineReader& lines, std::string_view columns, EventLog& log)
+      : lines_(lines), log_(log), choice_(columns) {}
 
   void take(std::string_view line) {
-    if (format_.delimiter == '\0') {
-      const char delimiter = guess_delimiter(line);
-      split(line, delimiter);
-      if (const auto format = header_format(fields_, delimiter, lines_)) {
-        format_ = *format;
-        return;
-      }
-      if (fields_.size() == format_.columns) format_.delimiter = delimiter;
+    if (!columns_) {
+      refuse_json(line);
+      if (take_first(line)) return;
     } else {
-      split(line, format_.delimiter);
+      split(line, columns_->delimiter);
     }
-    take_event();
+    take_event(columns_ ? *columns_ : LogColumns{});
   }
 
  private:
+  /// The line that shows the columns; true when it is a header. A line of another number of columns shows nothing.
+  bool take_first(std::string_view line) {
+    const char delimiter = guess_delimiter(line);
+    split(line, delimiter);
+    const auto columns = choice_.empty() ? guess_columns(fields_, delimiter) : choice_.find_in(fields_, delimiter);
+    if (!columns) throw InputError(position().append(header_problem(fields_)));
+    if (fields_.size() != columns->count) return false;
+    columns_ = *columns;
+    log_.time_name = columns->time_name;
+    return columns->header;
+  }
+
   /// A line that separates nothing yet is read with tabs, so that the message counts one column.
   static char guess_delimiter(std::string_view line) {
     for (const char delimiter : {'\t', ',', ';'}) {
@@ -161,35 +60,52 @@ class Parser {
     return '\t';
   }
 
+  void refuse_json(std::string_view line) const {
+    const std::string_view text = trimmed(line);
+    const std::size_t next = std::min(text.find_first_not_of(" [{"), text.size());
+    const bool opens = next > 0 && (next == text.size() || text[next] == '"' || text[next] == '}');
+    if (!opens) return;
+    throw InputError(position()
+                         .append("expected columns separated by tabs, commas or semicolons, got JSON; ")
+                         .append("jq -r '[.user, .item, .time] | @tsv' makes columns of JSON lines"));
+  }
+
   void split(std::string_view line, char delimiter) {
     if (const auto problem = fields_.split(line, delimiter); !problem.empty()) fail(problem);
   }
 
-  void take_event() {
-    if (fields_.size() != format_.columns) {
+  void take_event(const LogColumns& columns) {
+    if (fields_.size() != columns.count) {
       std::string problem = "expected ";
-      problem.append(std::to_string(format_.columns)).append(" columns");
-      if (format_.columns == 3) problem.append(" (user, item, time)");
-      fail(problem.append(", got ").append(std::to_string(fields_.size())));
+      problem.append(std::to_string(columns.count)).append(" columns");
+      if (columns.count == 3) problem.append(" (user, item, time)");
+      fail(problem.append(", got ").append(std::to_string(fields_.size())).append(separators_hint));
     }
-    if (fields_[format_.user].empty()) fail("expected a user, got an empty column");
-    if (fields_[format_.item].empty()) fail("expected an item, got an empty column");
-    const auto time = parse_time(fields_[format_.time]);
-    if (!time) {
-      fail(std::string("expected a time (Unix seconds up to year 9999, or ISO 8601), got ")
-               .append(in_quotes(fields_[format_.time])));
-    }
-    log_.events.push_back({log_.users.number(fields_[format_.user]), log_.items.number(fields_[format_.item]), *time});
+    if (fields_[columns.user].empty()) fail("expected a user, got an empty column");
+    if (fields_[columns.item].empty()) fail("expected an item, got an empty column");
+    const std::string_view text = fields_[columns.time];
+    const auto time = times_.read(text);
+    if (!time) fail(times_.problem(text).append("; --columns user=NAME,item=NAME,time=NAME says which column it is"));
+    if (log_.events.empty()) log_.first_time = log_.last_time = *time;
+    log_.first_time = std::min(log_.first_time, *time);
+    log_.last_time = std::max(log_.last_time, *time);
+    log_.unit = times_.unit();
+    log_.events.push_back({log_.users.number(fields_[columns.user]), log_.items.number(fields_[columns.item]), *time});
   }
 
+  [[nodiscard]] std::string position() const {
+    return std::string(lines_.name()).append(":").append(std::to_string(lines_.line_number())).append(": ");
+  }
   [[noreturn]] void fail(std::string_view problem) const {
     throw BadLine(lines_.name(), lines_.line_number(), problem);
   }
 
   const LineReader& lines_;
   EventLog& log_;
-  Format format_;
-  Fields fields_;
+  ColumnChoice choice_;
+  std::optional<LogColumns> columns_;
+  LogFields fields_;
+  TimeColumn times_;
 };
 
 /// Hands every line that is not blank to `take`; counts the bad ones, or lets the first one out.
@@ -235,26 +151,48 @@ std::uint32_t Names::find(std::string_view name) const {
   return found == numbers_.end() ? size() : found->second;
 }
 
-EventLog read_events(const std::string& path, OnBadLine on_bad_line) {
+void add_log_options(CLI::App& command, LogOptions& options) {
+  command
+      .add_option("--columns", options.columns,
+                  "Which columns are which, by header name or number: user=2,item=isbn,time=timestamp")
+      ->type_name("COLUMNS");
+  command.add_flag("--skip-bad", options.skip_bad, "Count bad lines and go on");
+}
+
+EventLog read_events(const std::string& path, const LogOptions& options) {
   EventLog log;
   LineReader lines(path);
-  Parser parser(lines, log);
-  for_each_line(lines, on_bad_line, log, [&](std::string_view line) { parser.take(line); });
+  Parser parser(lines, options.columns, log);
+  for_each_line(lines, options.on_bad_line(), log, [&](std::string_view line) { parser.take(line); });
   if (log.events.empty()) refuse_empty(lines, log.skipped_lines, "at least one event (user, item, time)");
   return log;
 }
 
-void report_skipped(const EventLog& log) {
-  if (log.skipped_lines == 0) return;
-  std::cerr << "seenby: " << with_commas(log.skipped_lines) << (log.skipped_lines == 1 ? " bad line" : " bad lines")
-            << " skipped, the first: " << log.first_skipped << '\n';
+void report_doubts(const EventLog& log) {
+  if (log.skipped_lines > 0) {
+    std::cerr << "seenby: " << with_commas(log.skipped_lines) << (log.skipped_lines == 1 ? " bad line" : " bad lines")
+              << " skipped, the first: " << log.first_skipped << '\n';
+  }
+  constexpr std::int64_t start_of_1990 = 631'152'000;
+  constexpr std::int64_t end_of_2100 = 4'133'980'799;
+  if (log.first_time >= start_of_1990 && log.last_time <= end_of_2100) return;
+  std::cerr << "seenby: warning: expected times from 1990 to 2100, got " << time_span(log);
+  if (!log.time_name.empty()) std::cerr << " in column " << in_quotes(log.time_name);
+  std::cerr << "; --columns user=NAME,item=NAME,time=NAME says which column is the time\n";
+}
+
+std::string time_span(const EventLog& log) {
+  std::string span = as_time(log.first_time);
+  span.append(" to ").append(as_time(log.last_time));
+  if (log.unit && *log.unit != TimeUnit::seconds) span.append(" (read as ").append(to_string(*log.unit)).append(")");
+  return span;
 }
 
 std::vector<std::string> read_items(const std::string& path, OnBadLine on_bad_line) {
   EventLog log;  // for its count of bad lines
   std::vector<std::string> items;
   LineReader lines(path);
-  for_each_line(lines, on_bad_line, log, [&](std::string_view line) { items.emplace_back(line); });
+  for_each_line(lines, on_bad_line, log, [&](std::string_view line) { items.emplace_back(trimmed(line)); });
   if (items.empty()) refuse_empty(lines, log.skipped_lines, "at least one item");
   return items;
 }

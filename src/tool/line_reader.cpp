@@ -24,6 +24,32 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   throw InputError(std::string(name).append(": expected a readable file, got: ").append(came));
 }
 
+/// What a file's first bytes say it is packed with, and the program that unpacks it.
+struct Packing {
+  std::string_view magic;
+  std::string_view name;
+  std::string_view unpacker;
+};
+constexpr std::array<Packing, 5> packings{{{"\x1F\x8B", "gzip", "zcat"},
+                                           {"\x28\xB5\x2F\xFD", "zstd", "zstdcat"},
+                                           {"\xFD"
+                                            "7zXZ",
+                                            "xz", "xzcat"},
+                                           {"BZh", "bzip2", "bzcat"},
+                                           {"PK\x03\x04", "zip", "unzip -p"}}};
+
+void refuse_packed(std::string_view name, std::string_view start) {
+  for (const Packing& packing : packings) {
+    if (start.substr(0, packing.magic.size()) != packing.magic) continue;
+    throw InputError(std::string(name)
+                         .append(": expected text, got ")
+                         .append(packing.name)
+                         .append(" data; ")
+                         .append(packing.unpacker)
+                         .append(" FILE | seenby COMMAND - reads it"));
+  }
+}
+
 /// The length of the UTF-8 sequence at `at`, or 0 when there is none (RFC 3629: no overlong forms, no surrogates,
 /// nothing past U+10FFFF).
 std::size_t sequence_length(std::string_view text, std::size_t at) {
@@ -81,6 +107,7 @@ bool LineReader::fill() {
   if (count < 0) refuse_file(name_, std::strerror(errno));
   begin_ = 0;
   end_ = static_cast<std::size_t>(count);
+  if (bytes_read_ == 0) refuse_packed(name_, {buffer_.data(), end_});
   bytes_read_ += end_;
   return end_ > 0;
 }

@@ -8,10 +8,12 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "commands.hpp"
 #include "input_error.hpp"
 #include "seenby/version.hpp"
+#include "suggestion.hpp"
 
 namespace {
 
@@ -24,8 +26,32 @@ int report(std::string_view message, int exit_code) {
   return exit_code;
 }
 
+/// What a command line said that no command or option is called, and what was probably meant; empty when it is all
+/// known.
+std::string unknown_word(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  for (const std::string& word : app.remaining(true)) {
+    const bool option = word.size() > 1 && word.front() == '-';
+    const std::string name = word.substr(0, option ? word.find('=') : std::string::npos);
+    std::vector<std::string> choices;
+    if (option) {
+      for (const CLI::Option* known : (chosen.empty() ? &app : chosen.front())->get_options()) {
+        for (const std::string& long_name : known->get_lnames()) choices.push_back("--" + long_name);
+      }
+    } else if (chosen.empty()) {
+      for (const CLI::App* known : app.get_subcommands({})) choices.push_back(known->get_name());
+    }
+    std::string message = option ? "unknown option " : chosen.empty() ? "unknown command " : "unexpected argument ";
+    message.append(seenby::tool::in_quotes(name));
+    const std::string meant = seenby::tool::nearest(name, choices);
+    return meant.empty() ? message : message.append("; did you mean ").append(meant).append("?");
+  }
+  return {};
+}
+
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  std::string message = error.what();
+  std::string message = unknown_word(app);
+  if (message.empty()) message = error.what();
   for (char& c : message) c = c == '\n' ? ' ' : c;
   const auto chosen = app.get_subcommands();
   message.append(" (see seenby ").append(chosen.empty() ? "" : chosen.front()->get_name() + " ").append("--help)");
@@ -38,7 +64,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("seenby ").append(SEENBY_VERSION));
   app.require_subcommand(1);
   app.footer(
-      "Event logs are TSV or CSV: user, item, time; '-' reads standard input.\n"
+      "Event logs are TSV or CSV (tabs, commas or semicolons): user, item, time; '-' reads standard input.\n"
       "Exit codes: 0 done, 1 something failed outside (a server, a full disk), 2 bad input or usage.");
   seenby::tool::add_plan(app);
   seenby::tool::add_replay(app);

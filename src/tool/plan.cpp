@@ -39,7 +39,7 @@ struct PlanOptions {
   std::string median_items;
   std::string p99_items;
   std::string from;
-  bool skip_bad = false;
+  LogOptions log;
   bool json = false;
 };
 
@@ -101,8 +101,8 @@ std::vector<std::uint64_t> busiest_windows(EventLog& log, std::chrono::seconds w
 }
 
 Population read_population(const PlanOptions& options, const Design& design) {
-  EventLog log = read_events(options.from, options.skip_bad ? OnBadLine::skip : OnBadLine::fail);
-  report_skipped(log);
+  EventLog log = read_events(options.from, options.log);
+  report_doubts(log);
   Population population;
   population.counts = busiest_windows(log, design.window);
   const Distribution items = distribution_of(population.counts);
@@ -304,7 +304,7 @@ void add_plan(CLI::App& app) {
   auto* from = add("--from", options->from, "EVENTS", "Take users and items from an event log ('-': standard input)");
   add("--median-items", options->median_items, "N", "Items of the median user (default: --items)")->excludes(from);
   add("--p99-items", options->p99_items, "N", "Items of the p99 user (default: --items)")->excludes(from);
-  command->add_flag("--skip-bad", options->skip_bad, "Count the log's bad lines and go on")->needs(from);
+  add_log_options(*command, options->log);
   command->add_flag("--json", options->json, "Print one JSON object");
   command->footer(
       "Examples:\n"

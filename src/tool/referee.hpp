@@ -2,52 +2,79 @@
 // SPDX-License-Identifier: MIT
 // The exact side of a replay: who really saw what, and when.
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
+
+#include "event_log.hpp"
 
 namespace seenby::tool {
 
 /// What must happen to a candidate.
 enum class Verdict : std::uint8_t {
-  fresh,    ///< nobody of the request saw it, or the last who did left the window, slice and all: must be shown
+  fresh,    ///< no user of the request saw it, or the last who did left the window, slice and all: must be shown
   leaving,  ///< out of the window, but its slice has not been dropped yet: either answer is right
-  seen,     ///< somebody saw it within the window: must be hidden
+  seen,     ///< one of them saw it within the window: must be hidden
 };
 
-/// Exact sets of everything every user saw. Users and items are numbers from 0.
+/// Exact sets of everything every user saw: 16 bytes for each user's different item in the log, all of them laid out
+/// at once. Users and items are numbers from 0.
 class Referee {
  public:
   /// Something is `seen` for `window` seconds and `leaving` for `slice` more; a window of 0 lasts for ever.
-  Referee(std::uint32_t users, std::int64_t window, std::int64_t slice);
+  Referee(const EventLog& log, std::int64_t window, std::int64_t slice);
 
-  void record(std::uint32_t user, std::uint32_t item, std::int64_t time);
+  /// Records an event of the log; O(log items of the user).
+  void record(const Event& event);
 
   [[nodiscard]] Verdict judge(std::span<const std::uint64_t> users, std::uint32_t item, std::int64_t now) const;
   /// Whether any of the users ever saw the item.
   [[nodiscard]] bool ever_seen(std::span<const std::uint64_t> users, std::uint32_t item) const;
 
   /// A user's different items, in the order they were first seen.
-  [[nodiscard]] const std::vector<std::uint32_t>& items_of(std::uint64_t user) const { return users_[user].order; }
-
-  /// What an exact set of a user's items takes that are not older than the window: a std::unordered_set of 8-byte ids,
-  /// or with a window a std::unordered_map of ids to times. Counts the container, its buckets and its nodes.
-  [[nodiscard]] std::uint64_t exact_bytes(std::uint64_t user, std::int64_t now) const;
-  /// The same as bare 8-byte ids (16 bytes with their times): less than any container that can be asked.
-  [[nodiscard]] std::uint64_t bare_bytes(std::uint64_t user, std::int64_t now) const;
+  [[nodiscard]] std::span<const std::uint32_t> items_of(std::uint64_t user) const;
+  /// When a user last saw an item; nothing when never.
+  [[nodiscard]] std::optional<std::int64_t> last_seen(std::uint64_t user, std::uint32_t item) const;
+  /// How many items of a user are not older than the window.
+  [[nodiscard]] std::uint64_t live_items(std::uint64_t user, std::int64_t now) const;
 
  private:
-  struct User {
-    std::unordered_map<std::uint32_t, std::int64_t> last_seen;
-    std::vector<std::uint32_t> order;
-  };
-  [[nodiscard]] bool kept(std::int64_t time, std::int64_t now) const { return window_ == 0 || now - time < window_; }
+  static constexpr std::int64_t never = -1;
 
-  std::vector<User> users_;
+  [[nodiscard]] bool kept(std::int64_t time, std::int64_t now) const { return window_ == 0 || now - time < window_; }
+  /// The place of a user's item, or items_.size().
+  [[nodiscard]] std::size_t find(std::uint64_t user, std::uint32_t item) const;
+
+  std::vector<std::size_t> begin_;       // by user, and one behind the last: where their items are
+  std::vector<std::uint32_t> items_;     // each user's, sorted
+  std::vector<std::int64_t> times_;      // beside items_: when they were last seen
+  std::vector<std::uint32_t> in_order_;  // each user's, as first seen
+  std::vector<std::uint32_t> seen_;      // by user: how many of in_order_ there are so far
   std::int64_t window_;
   std::int64_t slice_;
+};
+
+/// What an exact set of so many items takes, counted in a real one with its buckets and nodes: a std::unordered_set of
+/// 8-byte ids, or with a window a std::unordered_map of ids to times. Not thread-safe.
+class ExactSetBytes {
+ public:
+  explicit ExactSetBytes(bool with_times);
+  ~ExactSetBytes();
+  ExactSetBytes(const ExactSetBytes&) = delete;
+  ExactSetBytes& operator=(const ExactSetBytes&) = delete;
+
+  [[nodiscard]] std::uint64_t of(std::uint64_t items);
+  /// The same as bare ids (with their times): less than any container that can be asked.
+  [[nodiscard]] std::uint64_t bare(std::uint64_t items) const noexcept { return items * (with_times_ ? 16 : 8); }
+
+ private:
+  struct Sets;
+  bool with_times_;
+  std::unique_ptr<Sets> sets_;
+  std::vector<std::uint64_t> bytes_;  // by number of items, as far as anything asked
 };
 
 }  // namespace seenby::tool

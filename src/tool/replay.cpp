@@ -19,6 +19,7 @@ namespace {
 
 struct ReplayOptions {
   std::string events;
+  LogOptions log;
   std::string fpr = "0.01";
   std::string candidates = "100";
   std::string users_per_request = "2";
@@ -29,7 +30,6 @@ struct ReplayOptions {
   std::string slices = "1";
   std::uint64_t seed = 1;
   bool no_history = false;
-  bool skip_bad = false;
   bool json = false;
 };
 
@@ -55,12 +55,14 @@ nlohmann::ordered_json as_json(const Distribution& bytes) {
           {"max", bytes.max},       {"mean", bytes.mean}, {"total", bytes.total}};
 }
 
-nlohmann::ordered_json as_json(const ReplayFigures& figures, const ReplaySettings& settings, std::uint64_t skipped) {
+nlohmann::ordered_json as_json(const ReplayFigures& figures, const ReplaySettings& settings, const EventLog& log) {
   nlohmann::ordered_json json{
       {"users", figures.users},
       {"items", figures.items},
       {"events", figures.events},
-      {"skipped_lines", skipped},
+      {"skipped_lines", log.skipped_lines},
+      {"first_time", as_time(log.first_time)},
+      {"last_time", as_time(log.last_time)},
       {"requests", figures.requests},
       {"users_per_request", settings.users_per_request},
       {"false_negatives", figures.false_negatives},
@@ -73,9 +75,13 @@ nlohmann::ordered_json as_json(const ReplayFigures& figures, const ReplaySetting
       {"exact_bytes_per_user", as_json(figures.exact_bytes)},
       {"bare_id_bytes_per_user", as_json(figures.bare_bytes)},
       {"store_bytes", figures.store_bytes},
+      {"weighings", figures.weighings},
+      {"active_users", figures.active_users},
+      {"live_items", figures.live_items},
       {"checks", figures.checks},
       {"checks_per_second", figures.checks_per_second},
       {"underfilled_pages", figures.underfilled_pages},
+      {"short_pools", figures.short_pools},
       {"unknown_users", figures.unknown_users},
       {"growths", figures.growths},
       {"growths_over_budget", figures.over_budget},
@@ -100,13 +106,20 @@ std::string as_text(const Distribution& bytes) {
          as_bytes(bytes.mean) + ", total " + text(bytes.total);
 }
 
-Report as_report(const ReplayFigures& figures, const ReplaySettings& settings) {
+Report as_report(const ReplayFigures& figures, const ReplaySettings& settings, const EventLog& log) {
   Report report;
   report.heading("Log");
   report.row("users", with_commas(figures.users));
   report.row("items", with_commas(figures.items));
   report.row("events", with_commas(figures.events));
-  report.heading("Bytes a user");
+  report.row("times", time_span(log));
+  if (settings.window.count() > 0) {
+    report.heading("Bytes an active user (" + with_commas(figures.active_users) + " with " +
+                   with_commas(figures.live_items) + " live items on average, weighed " +
+                   std::to_string(figures.weighings) + (figures.weighings == 1 ? " time)" : " times)"));
+  } else {
+    report.heading("Bytes a user");
+  }
   report.row("filter", as_text(figures.bytes));
   report.row("exact set", as_text(figures.exact_bytes));
   report.row("bare ids", as_text(figures.bare_bytes));
@@ -126,7 +139,8 @@ Report as_report(const ReplayFigures& figures, const ReplaySettings& settings) {
     report.row("repeats after it", with_commas(figures.repeats_after_window) + " (allowed)");
   }
   report.row("underfilled pages",
-             with_commas(figures.underfilled_pages) + " (fewer than " + std::to_string(settings.page) + " unseen)");
+             with_commas(figures.underfilled_pages) + " (an exact set shows " + std::to_string(settings.page) +
+                 ", or all that are fresh); pools with fewer fresh ones: " + with_commas(figures.short_pools));
   if (settings.verify > 0) {
     report.row("with verify", with_commas(figures.verified) + " fresh candidates won back by " +
                                   with_commas(figures.verify_lookups) + " look-ups, " +
@@ -139,13 +153,13 @@ Report as_report(const ReplayFigures& figures, const ReplaySettings& settings) {
 
 void replay(const ReplayOptions& options) {
   const ReplaySettings settings = parse_settings(options);
-  EventLog log = read_events(options.events, options.skip_bad ? OnBadLine::skip : OnBadLine::fail);
-  report_skipped(log);
+  EventLog log = read_events(options.events, options.log);
+  report_doubts(log);
   const ReplayFigures figures = run_replay(log, settings);
   if (options.json) {
-    std::cout << as_json(figures, settings, log.skipped_lines).dump(2) << '\n';
+    std::cout << as_json(figures, settings, log).dump(2) << '\n';
   } else {
-    std::cout << as_report(figures, settings);
+    std::cout << as_report(figures, settings, log);
   }
 }
 
@@ -176,14 +190,15 @@ void add_replay(CLI::App& app) {
   add("--verify", options->verify, "N", "Ask each request again for a page, with N look-ups in the history to fill it")
       ->excludes(no_history)
       ->excludes(window);
-  command->add_flag("--skip-bad", options->skip_bad, "Count bad lines and go on");
+  add_log_options(*command, options->log);
   command->add_flag("--json", options->json, "Print one JSON object");
   command->footer(
       "Events are replayed in the order of time. Behind each one a request is drawn: its user and others who are "
       "active\n"
       "ask for candidates, three in four by popularity, one in four something they have seen. An exact set is the\n"
       "referee: a seen candidate that is shown is a false negative, a fresh one that is not is wrongly hidden.\n"
-      "The exact set weighed is a std::unordered_set of 8-byte ids; checks a second are the library's calls alone.\n\n"
+      "The exact set weighed is a std::unordered_set of 8-byte ids; checks a second are the library's calls alone.\n"
+      "With a window, users with something in it are weighed at moments spread over the log.\n\n"
       "Examples:\n"
       "  seenby replay events.tsv\n"
       "  seenby replay events.tsv --window 30d --slices 6 --json\n"

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "log_history.hpp"
 #include "progress.hpp"
 #include "referee.hpp"
 #include "request_source.hpp"
-#include "seenby/histories/memory_history.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/stores/memory_store.hpp"
 
@@ -22,21 +22,20 @@ namespace seenby::tool {
 namespace {
 
 using Store = MemoryStore<std::uint64_t>;
-using History = MemoryHistory<std::uint64_t, std::string>;
 using Pool = CandidatePool<std::string>;
 
 /// One replay over a SeenFilter, with or without a history behind it.
 template <class Filter>
 class Replayer {
  public:
-  Replayer(EventLog& log, const ReplaySettings& settings, Filter& filter, std::int64_t& now)
+  Replayer(const EventLog& log, const ReplaySettings& settings, Referee& referee, Filter& filter, std::int64_t& now)
       : log_(log),
         settings_(settings),
         filter_(filter),
         now_(now),
-        referee_(log.users.size(), settings.window.count(),
-                 (settings.window.count() + settings.slices - 1) / settings.slices),
-        source_(log, referee_, settings.seed) {}
+        referee_(referee),
+        source_(log, referee, settings.seed),
+        exact_bytes_(settings.window.count() > 0) {}
 
   ReplayFigures run() {
     figures_.users = log_.users.size();
@@ -46,15 +45,17 @@ class Replayer {
     std::size_t oldest = 0;
     for (std::size_t at = 0; at < log_.events.size(); ++at) {
       const Event& event = log_.events[at];
+      weigh_until(event.time);
       now_ = event.time;
+      referee_.record(event);  // first: the history that the filter reads is the referee
       filter_.record(std::uint64_t{event.user}, log_.items.name(event.item)).value();
-      referee_.record(event.user, event.item, event.time);
       while (settings_.window.count() > 0 && log_.events[oldest].time <= now_ - settings_.window.count()) ++oldest;
       if (is_request(at)) request(oldest, at);
       progress.update(at + 1);
     }
-    sweep();
     weigh();
+    sweep();
+    summarise();
     return figures_;
   }
 
@@ -83,22 +84,20 @@ class Replayer {
     ++figures_.requests;
     figures_.checks += page_.checked() * source_.users().size();
     figures_.unknown_users += page_.unknown_users().size();
-    figures_.underfilled_pages += page_.size() < settings_.page ? 1U : 0U;
-    judge(source_.users(), source_.candidates());
+    const std::uint64_t fresh = judge(source_.users(), source_.candidates());
+    figures_.short_pools += fresh < settings_.page ? 1U : 0U;
+    figures_.underfilled_pages += page_.size() < std::min<std::uint64_t>(settings_.page, fresh) ? 1U : 0U;
     if constexpr (Filter::has_history) {
-      if (settings_.verify > 0) verify(pool);
+      if (settings_.verify > 0) verify(pool, fresh);
     }
   }
 
   /// The same request again, for one page, with leave to ask the history: it must get every fresh candidate it needs.
-  void verify(const Pool& pool) {
+  void verify(const Pool& pool, std::uint64_t fresh) {
     filter_.select_unseen(pool, std::span(source_.users()),
                           {.limit = settings_.page, .relax = {Verify{.lookups = settings_.verify}}}, page_);
-    const auto fresh = static_cast<std::size_t>(std::count_if(
-        source_.candidates().begin(), source_.candidates().end(),
-        [&](std::uint32_t item) { return referee_.judge(source_.users(), item, now_) == Verdict::fresh; }));
     figures_.verify_lookups += page_.lookups();
-    figures_.verify_missed += std::min<std::size_t>(settings_.page, fresh) - page_.size();
+    figures_.verify_missed += std::min<std::uint64_t>(settings_.page, fresh) - page_.size();
     for (const Pick& pick : page_.picks()) {
       figures_.verified += pick.reason == PickReason::verified ? 1U : 0U;
       const std::uint32_t item = source_.candidates()[pick.index];
@@ -106,15 +105,16 @@ class Replayer {
     }
   }
 
-  /// Compares the page with what really was. The page keeps the candidates' order.
-  void judge(std::span<const std::uint64_t> users, std::span<const std::uint32_t> candidates) {
+  /// Compares the page with what really was; returns how many candidates are fresh. The page keeps their order.
+  std::uint64_t judge(std::span<const std::uint64_t> users, std::span<const std::uint32_t> candidates) {
     auto pick = page_.picks().begin();
+    std::uint64_t fresh = 0;
     for (std::uint32_t i = 0; i < candidates.size(); ++i) {
       const bool shown = pick != page_.picks().end() && pick->index == i;
       if (shown) ++pick;
       switch (referee_.judge(users, candidates[i], now_)) {
         case Verdict::fresh:
-          ++figures_.fresh_offered;
+          ++fresh;
           figures_.fresh_hidden += shown ? 0U : 1U;
           break;
         case Verdict::leaving: break;
@@ -127,12 +127,14 @@ class Replayer {
         ++figures_.repeats_after_window;
       }
     }
+    figures_.fresh_offered += fresh;
+    return fresh;
   }
 
   /// Asks every user about everything they saw: what is within the window must be hidden.
   void sweep() {
     for (std::uint64_t user = 0; user < log_.users.size(); ++user) {
-      const auto& items = referee_.items_of(user);
+      const auto items = referee_.items_of(user);
       const Pool pool = pool_of(items);
       filter_.select_unseen(pool, std::span(&user, 1), {}, page_);
       figures_.seen_offered +=
@@ -146,33 +148,67 @@ class Replayer {
     }
   }
 
+  /// With a window, weighs the users at the next moments of the log that lie before `time`.
+  void weigh_until(std::int64_t time) {
+    if (settings_.window.count() == 0) return;
+    constexpr std::int64_t moments = 16;
+    const std::int64_t first = log_.events.front().time;
+    const std::int64_t span = log_.events.back().time - first;
+    for (; next_moment_ < moments; ++next_moment_) {
+      const std::int64_t moment = first + span / moments * next_moment_;
+      if (moment >= time) return;
+      if (moment < first + settings_.window.count()) continue;
+      now_ = moment;
+      weigh();
+    }
+  }
+
+  /// Weighs everyone who has something to remember now.
   void weigh() {
     filter_.store().sweep();  // users who did not come back still hold slices that have left the window
-    std::vector<std::uint64_t> bytes;
-    std::vector<std::uint64_t> exact;
-    std::vector<std::uint64_t> bare;
     for (std::uint64_t user = 0; user < log_.users.size(); ++user) {
-      bytes.push_back(filter_.store().user_bytes(user));
-      exact.push_back(referee_.exact_bytes(user, now_));
-      bare.push_back(referee_.bare_bytes(user, now_));
+      const std::uint64_t items = referee_.live_items(user, now_);
+      if (items == 0) continue;
+      bytes_.push_back(filter_.store().user_bytes(user));
+      exact_.push_back(exact_bytes_.of(items));
+      bare_.push_back(exact_bytes_.bare(items));
+      figures_.live_items += items;
     }
-    figures_.bytes = distribution_of(std::move(bytes));
-    figures_.exact_bytes = distribution_of(std::move(exact));
-    figures_.bare_bytes = distribution_of(std::move(bare));
-    figures_.store_bytes = filter_.store().memory_bytes();
+    figures_.store_bytes += filter_.store().memory_bytes();
+    ++figures_.weighings;
+  }
+
+  void summarise() {
+    const std::uint64_t weighings = figures_.weighings;
+    const auto each = [weighings](std::vector<std::uint64_t>& values) {
+      Distribution distribution = distribution_of(std::move(values));
+      distribution.total /= weighings;
+      return distribution;
+    };
+    figures_.active_users = bytes_.size() / weighings;
+    figures_.live_items /= weighings;
+    figures_.store_bytes /= weighings;
+    figures_.bytes = each(bytes_);
+    figures_.exact_bytes = each(exact_);
+    figures_.bare_bytes = each(bare_);
     figures_.growths = filter_.counters().store.growths;
     figures_.over_budget = filter_.counters().store.over_budget;
     const double seconds = std::chrono::duration<double>(elapsed_).count();
     figures_.checks_per_second = seconds > 0 ? static_cast<double>(figures_.checks) / seconds : 0;
   }
 
-  EventLog& log_;
+  const EventLog& log_;
   const ReplaySettings& settings_;
   Filter& filter_;
   std::int64_t& now_;
-  Referee referee_;
+  Referee& referee_;
   RequestSource source_;
   Selection<std::string> page_;
+  ExactSetBytes exact_bytes_;
+  std::vector<std::uint64_t> bytes_;  // a value for each active user at each weighing, like the next two
+  std::vector<std::uint64_t> exact_;
+  std::vector<std::uint64_t> bare_;
+  std::int64_t next_moment_ = 1;
   ReplayFigures figures_;
   std::chrono::steady_clock::duration elapsed_{};
 };
@@ -189,13 +225,14 @@ ReplayFigures run_replay(EventLog& log, const ReplaySettings& settings) {
   policy.window = settings.window;
   policy.slices = settings.slices;
   policy.clock = Clock::simulated([&now] { return Time(std::chrono::seconds(now)); });
+  Referee referee(log, settings.window.count(), (settings.window.count() + settings.slices - 1) / settings.slices);
   if (settings.history) {
-    History history;
+    LogHistory history(log, referee);
     SeenFilter filter(Store(policy), history);
-    return Replayer(log, settings, filter, now).run();
+    return Replayer(log, settings, referee, filter, now).run();
   }
   SeenFilter filter{Store(policy)};
-  return Replayer(log, settings, filter, now).run();
+  return Replayer(log, settings, referee, filter, now).run();
 }
 
 }  // namespace seenby::tool

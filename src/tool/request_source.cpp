@@ -21,7 +21,7 @@ void RequestSource::draw_users(std::size_t oldest, std::size_t at, std::size_t c
 
 std::uint32_t RequestSource::draw_item() {
   if (random_.below(4) != 0) return log_.events[random_.below(log_.events.size())].item;
-  const auto& seen = referee_.items_of(users_[random_.below(users_.size())]);
+  const auto seen = referee_.items_of(users_[random_.below(users_.size())]);
   return seen[random_.below(seen.size())];
 }
 

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "commands.hpp"
 #include "event_log.hpp"
 #include "input_error.hpp"
+#include "item_kind.hpp"
 #include "seenby/histories/memory_history.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/stores/memory_store.hpp"
@@ -31,9 +33,10 @@ struct SelectCommandOptions {
   std::string fpr = "0.01";
   std::string on_unknown = "show";
   bool no_verify = false;
-  bool skip_bad = false;
+  LogOptions log;
 #ifdef SEENBY_TOOL_WITH_REDIS
   RemoteStoreOptions remote;
+  std::string items;
 #endif
 };
 
@@ -55,14 +58,32 @@ void record_users(Filter& filter, const EventLog& log, const std::vector<std::st
   }
 }
 
-void select_from_log(const std::string& path, const SelectionWishes& wishes, StorePolicy policy) {
-  const EventLog log = read_events(path, wishes.on_bad_line);
-  report_skipped(log);
+void select_from_log(const std::string& path, const LogOptions& options, const SelectionWishes& wishes,
+                     StorePolicy policy) {
+  const EventLog log = read_events(path, options);
+  report_doubts(log);
   MemoryHistory<std::string, std::string> history;
   SeenFilter filter(MemoryStore<std::string>(std::move(policy)), history);
   record_users(filter, log, wishes.users);
   print_page(filter, wishes);
 }
+
+#ifdef SEENBY_TOOL_WITH_REDIS
+void select_from_store(const SelectCommandOptions& options, StorePolicy policy) {
+  const SelectionWishes& wishes = options.wishes;
+  const SeenFilter filter(open_store(options.remote, std::move(policy)));
+  const auto names = read_items(wishes.candidates, wishes.on_bad_line);
+  const auto name_of = [&](std::uint64_t i) -> const std::string& { return names[i]; };
+  if (kind_of_items(options.items, names.size(), name_of) == ItemKind::text) {
+    print_page(filter, wishes, names);
+    return;
+  }
+  if (options.items.empty()) std::cerr << "seenby: items are integers (--items text takes them as text)\n";
+  std::vector<std::uint64_t> integers;
+  for (const std::string& name : names) integers.push_back(*canonical_integer(name));
+  print_page(filter, wishes, std::move(integers));
+}
+#endif
 
 void select(SelectCommandOptions options) {
   SelectionWishes& wishes = options.wishes;
@@ -77,18 +98,18 @@ void select(SelectCommandOptions options) {
   wishes.limit = parse_count("--limit", options.limit);
   wishes.on_unknown = parse_on_unknown(options.on_unknown);
   wishes.verify = !options.no_verify;
-  wishes.on_bad_line = options.skip_bad ? OnBadLine::skip : OnBadLine::fail;
+  wishes.on_bad_line = options.log.on_bad_line();
   StorePolicy policy;
   policy.wrong_hide_rate = parse_rate("--fpr", options.fpr);
   policy.users_per_request = static_cast<std::uint32_t>(wishes.users.size());
 #ifdef SEENBY_TOOL_WITH_REDIS
   if (!options.remote.url.empty()) {
-    print_page(SeenFilter(open_store(options.remote, std::move(policy))), wishes);
+    select_from_store(options, std::move(policy));
     return;
   }
   if (options.history.empty()) throw InputError("select: expected --history EVENTS or --store URL, got neither");
 #endif
-  select_from_log(options.history, wishes, std::move(policy));
+  select_from_log(options.history, options.log, wishes, std::move(policy));
 }
 
 }  // namespace
@@ -116,13 +137,14 @@ void add_select(CLI::App& app) {
   command->add_flag("--no-verify", options->no_verify,
                     "Do not win back false positives from the history on a thin page");
   command->add_flag("--reasons", options->wishes.reasons, "Print behind each candidate why it is there");
-  command->add_flag("--skip-bad", options->skip_bad, "Count bad lines and go on");
+  add_log_options(*command, options->log);
   std::string footer =
       "Candidates keep their order; repeated ones are printed once.\n\n"
       "Examples:\n"
       "  seenby select --history events.tsv --candidates questions.txt --user ann --user ben --limit 10";
 #ifdef SEENBY_TOOL_WITH_REDIS
   add_store_options(*command, "--store", options->remote)->excludes(history);
+  add_items_option(*command, options->items);
   footer.append("\n  seenby select --store redis://127.0.0.1/ --candidates questions.txt --user ann");
 #else
   history->required();

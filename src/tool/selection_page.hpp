@@ -31,20 +31,24 @@ struct SelectionWishes {
 
 /// Prints a page, which keeps the candidates' order; tells standard error which users nothing is known of. Throws
 /// std::runtime_error when a user could not be asked, or is unknown and the wish is to fail.
-template <class Filter>
-void print_page(const Filter& filter, const SelectionWishes& wishes) {
+template <class Item, class Filter>
+void print_page(const Filter& filter, const SelectionWishes& wishes, std::vector<Item> items) {
   using Hash = typename Filter::hasher_type;
-  const CandidatePool<std::string, Hash> pool(read_items(wishes.candidates, wishes.on_bad_line),
-                                              filter.store().hasher());
-  SelectOptions<std::string, Hash> options;
+  const CandidatePool<Item, Hash> pool(std::move(items), filter.store().hasher());
+  SelectOptions<Item, Hash> options;
   options.limit = wishes.limit;
-  options.on_unknown = wishes.on_unknown;
+  // An unknown user is named here, where users have names.
+  options.on_unknown = wishes.on_unknown == OnUnknown::fail ? OnUnknown::hide : wishes.on_unknown;
   options.on_unreachable = OnUnknown::fail;
   if (Filter::has_history && wishes.verify) options.relax = {Verify{.lookups = pool.size() * wishes.users.size()}};
   const auto page = filter.select_unseen(pool, std::span(wishes.users), options);
   if (page.error()) throw std::runtime_error(page.error()->message);
   for (const UnknownUser& unknown : page.unknown_users()) {
-    std::cerr << "seenby: nothing is known of user " << in_quotes(wishes.users[unknown.user_index])
+    const std::string message = "nothing is known of user " + in_quotes(wishes.users[unknown.user_index]);
+    if (wishes.on_unknown == OnUnknown::fail) {
+      throw std::runtime_error(message + "; --on-unknown show prints what the others have not seen");
+    }
+    std::cerr << "seenby: " << message
               << (wishes.on_unknown == OnUnknown::show ? ", so nothing is hidden for them" : "") << '\n';
   }
   for (const auto& pick : page) {
@@ -52,6 +56,12 @@ void print_page(const Filter& filter, const SelectionWishes& wishes) {
     if (wishes.reasons) std::cout << '\t' << to_string(pick.reason);
     std::cout << '\n';
   }
+}
+
+/// As above, of the candidates as text.
+template <class Filter>
+void print_page(const Filter& filter, const SelectionWishes& wishes) {
+  print_page(filter, wishes, read_items(wishes.candidates, wishes.on_bad_line));
 }
 
 }  // namespace seenby::tool

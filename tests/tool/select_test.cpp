@@ -16,7 +16,9 @@ namespace {
 
 class Fixture {
  public:
-  Fixture() : events_(folder_.file("events", "ann\tq1\t1\nann\tq3\t2\nben\tq4\t3\ncho\tq2\t4\n")) {}
+  Fixture()
+      : events_(folder_.file("events",
+                             "ann\tq1\t1700000001\nann\tq3\t1700000002\nben\tq4\t1700000003\ncho\tq2\t1700000004\n")) {}
 
   [[nodiscard]] seenby::test::CommandResult select(std::vector<std::string> more,
                                                    const std::string& candidates = "q1\nq2\nq3\nq4\nq5\nq6\n") const {
@@ -60,6 +62,12 @@ TEST_CASE_METHOD(Fixture, "a user nobody knows is not passed off as one who has 
   const auto failed = select({"--user", "zoe", "--on-unknown", "fail"});
   CHECK(failed.exit_code == 1);
   CHECK(failed.out.empty());
+  CHECK(failed.err ==
+        "seenby: nothing is known of user 'zoe'; --on-unknown show prints what the others have not seen\n");
+  const auto second = select({"--user", "ann", "--user", "zoe", "--on-unknown", "fail"});
+  CHECK(second.exit_code == 1);
+  CHECK(second.out.empty());
+  CHECK(second.err.find("user 'zoe'") != std::string::npos);
 }
 
 TEST_CASE("a thin page wins back what the filter hid by mistake", "[001-01]") {

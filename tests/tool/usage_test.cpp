@@ -32,8 +32,13 @@ TEST_CASE("every subcommand's help shows an example") {
 
 TEST_CASE("a command line that makes no sense is one line and exit code 2") {
   CHECK(refused(run_seenby({}), "A subcommand is required"));
-  CHECK(refused(run_seenby({"frobnicate"}), ""));
-  CHECK(refused(run_seenby({"plan", "--frobnicate"}), ""));
+  CHECK(refused(run_seenby({"nosuch"}), "unknown command 'nosuch' (see seenby --help)"));
+  CHECK(refused(run_seenby({"plna", "--items", "3"}), "unknown command 'plna'; did you mean plan?"));
+  CHECK(refused(run_seenby({"--versoin"}), "unknown option '--versoin'; did you mean --version?"));
+  CHECK(refused(run_seenby({"plan", "--frobnicate"}), "unknown option '--frobnicate' (see seenby plan --help)"));
+  CHECK(refused(run_seenby({"plan", "--usres", "5"}), "unknown option '--usres'; did you mean --users?"));
+  CHECK(refused(run_seenby({"plan", "--items", "5", "--uers=5"}), "unknown option '--uers'; did you mean --users?"));
+  CHECK(refused(run_seenby({"replay", "a", "b"}), "unexpected argument 'b' (see seenby replay --help)"));
   CHECK(refused(run_seenby({"plan", "--items"}), ""));
   CHECK(refused(run_seenby({"plan", "--items", "1", "--layout", "cuckoo"}), "--layout"));
   CHECK(refused(run_seenby({"generate", "--seed", "x"}), ""));

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <iostream>
 #include <memory>
@@ -14,6 +16,7 @@
 #include "commands.hpp"
 #include "event_log.hpp"
 #include "input_error.hpp"
+#include "item_kind.hpp"
 #include "progress.hpp"
 #include "redis/remote_store.hpp"
 #include "seenby/select/seen_filter.hpp"
@@ -27,32 +30,77 @@ struct RecordOptions {
   std::string events;
   std::string fpr = "0.01";
   std::string users_per_request = "1";
-  bool skip_bad = false;
+  LogOptions log;
+  std::string items;
 };
+
+using Filter = SeenFilter<RemoteStore>;
+
+/// Events of one user that are recorded in one call: those of one slice, since a store cannot tell them apart.
+struct Batch {
+  std::size_t begin;
+  std::size_t end;
+};
+
+/// Sorts the events by user and time, and cuts them into batches.
+std::vector<Batch> batches_of(std::vector<Event>& events, const StorePolicy& policy) {
+  std::sort(events.begin(), events.end(),
+            [](const Event& a, const Event& b) { return std::pair(a.user, a.time) < std::pair(b.user, b.time); });
+  const std::int64_t slice =
+      policy.window.count() == 0 ? 0 : std::max<std::int64_t>(1, policy.window.count() / policy.slices);
+  std::vector<Batch> batches;
+  for (std::size_t at = 0; at < events.size(); ++at) {
+    const bool same = at > 0 && events[at].user == events[at - 1].user &&
+                      (slice == 0 || events[at].time / slice == events[at - 1].time / slice);
+    if (!same) batches.push_back({at, at});
+    batches.back().end = at + 1;
+  }
+  return batches;
+}
+
+/// Records items under the time they were seen at, where the filter takes one; otherwise they count as seen now.
+template <class Item>
+Result<RecordOutcome> record_at(Filter& filter, const std::string& user, const std::vector<Item>& items, Time when) {
+  if constexpr (requires { filter.record_all(user, items, when); }) {
+    return filter.record_all(user, items, when);
+  } else {
+    return filter.record_all(user, items);
+  }
+}
+
+template <class Item, class ItemOf>
+void record_batches(Filter& filter, EventLog& log, const ItemOf& item_of) {
+  Progress progress("recording", log.events.size());
+  std::vector<Item> items;
+  for (const Batch& batch : batches_of(log.events, filter.store().policy())) {
+    items.clear();
+    for (std::size_t at = batch.begin; at < batch.end; ++at) items.push_back(item_of(log.events[at].item));
+    const Event& last = log.events[batch.end - 1];
+    value_of(record_at(filter, log.users.name(last.user), items, Time(std::chrono::seconds(last.time))));
+    progress.update(batch.end);
+  }
+}
 
 void record(const RecordOptions& options) {
   StorePolicy policy;
   policy.wrong_hide_rate = parse_rate("--fpr", options.fpr);
   policy.users_per_request =
       static_cast<std::uint32_t>(parse_between("--users-per-request", options.users_per_request, 255));
-  SeenFilter filter(open_store(options.remote, policy));
-  EventLog log = read_events(options.events, options.skip_bad ? OnBadLine::skip : OnBadLine::fail);
-  report_skipped(log);
-  std::stable_sort(log.events.begin(), log.events.end(),
-                   [](const Event& a, const Event& b) { return a.user < b.user; });
-  Progress progress("recording", log.events.size());
-  std::vector<std::string> items;
-  for (std::size_t at = 0; at < log.events.size();) {
-    const std::uint32_t user = log.events[at].user;
-    items.clear();
-    for (; at < log.events.size() && log.events[at].user == user; ++at) {
-      items.push_back(log.items.name(log.events[at].item));
-    }
-    value_of(filter.record_all(log.users.name(user), items));
-    progress.update(at);
+  Filter filter(open_store(options.remote, policy));
+  EventLog log = read_events(options.events, options.log);
+  report_doubts(log);
+  const auto name_of = [&](std::uint64_t item) -> const std::string& {
+    return log.items.name(static_cast<std::uint32_t>(item));
+  };
+  const ItemKind kind = kind_of_items(options.items, log.items.size(), name_of);
+  if (kind == ItemKind::integer) {
+    record_batches<std::uint64_t>(filter, log, [&](std::uint32_t item) { return *canonical_integer(name_of(item)); });
+  } else {
+    record_batches<std::string>(filter, log, name_of);
   }
   std::cout << "recorded " << with_commas(log.events.size()) << (log.events.size() == 1 ? " event" : " events")
-            << " of " << with_commas(log.users.size()) << (log.users.size() == 1 ? " user\n" : " users\n");
+            << " of " << with_commas(log.users.size()) << (log.users.size() == 1 ? " user" : " users") << ", "
+            << time_span(log) << "; items are " << (kind == ItemKind::integer ? "integers" : "text") << '\n';
 }
 
 }  // namespace
@@ -70,10 +118,11 @@ void add_record(CLI::App& app) {
   command->add_option("--users-per-request", options->users_per_request, "Users a candidate must be new to")
       ->type_name("N")
       ->capture_default_str();
-  command->add_flag("--skip-bad", options->skip_bad, "Count bad lines and go on");
+  add_items_option(*command, options->items);
+  add_log_options(*command, options->log);
   command->footer(
-      "One batched write a user. Every event counts as seen now, whatever its time. Stops at the first write that\n"
-      "fails; recording the log again does no harm.\n\n"
+      "One batched write a user, or with a window one for each of its slices, under the time of the events. Stops at\n"
+      "the first write that fails; recording the log again does no harm.\n\n"
       "Example:\n"
       "  seenby record redis://127.0.0.1/ events.tsv --users-per-request 2");
   command->callback([options] { record(*options); });

@@ -2,12 +2,17 @@
 // The commands that talk to Redis, against a server of the test's own.
 
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "seenby/redis/store.hpp"
+#include "seenby/select/seen_filter.hpp"
 #include "support/redis_server.hpp"
 #include "tool/seenby_command.hpp"
 
@@ -20,7 +25,12 @@ using seenby::test::TemporaryFolder;
 
 namespace {
 
-constexpr std::string_view events = "ann\tq1\t1\nann\tq3\t2\nben\tq4\t3\n";
+/// Three events of a minute ago.
+const std::string events = [] {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::string time = std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count() - 60);
+  return "ann\tq1\t" + time + "\nann\tq3\t" + time + "\nben\tq4\t" + time + "\n";
+}();
 constexpr std::string_view candidates = "q1\nq2\nq3\nq4\nq5\n";
 
 /// A server where there is one; the test says SKIPPED elsewhere.
@@ -55,7 +65,8 @@ class Fixture {
 TEST_CASE_METHOD(Fixture, "what record writes to Redis, select reads", "[000-01]") {
   const auto recorded = record();
   CHECK(recorded.exit_code == 0);
-  CHECK(recorded.out == "recorded 3 events of 2 users\n");
+  CHECK(recorded.out.rfind("recorded 3 events of 2 users, 20", 0) == 0);
+  CHECK(recorded.out.find("; items are text\n") != std::string::npos);
   CHECK(select({"ann"}).out == "q2\nq4\nq5\n");
   CHECK(select({"ann", "ben"}).out == "q2\nq5\n");
   CHECK(select({"ann", "ben"}, {"--limit", "1"}).out == "q2\n");
@@ -70,7 +81,55 @@ TEST_CASE_METHOD(Fixture, "a user without a key is unknown, which is said", "[00
   CHECK(shown.out == candidates);
   CHECK(shown.err == "seenby: nothing is known of user 'zoe', so nothing is hidden for them\n");
   CHECK(select({"ann", "zoe"}, {"--on-unknown", "hide"}).out.empty());
-  CHECK(select({"ann", "zoe"}, {"--on-unknown", "fail"}).exit_code == 1);
+  const auto failed = select({"ann", "zoe"}, {"--on-unknown", "fail"});
+  CHECK(failed.exit_code == 1);
+  CHECK(failed.err ==
+        "seenby: nothing is known of user 'zoe'; --on-unknown show prints what the others have not seen\n");
+}
+
+TEST_CASE_METHOD(Fixture, "a program whose items are integers reads what record wrote of integers") {
+  const std::string log = "5,42,1700000000\n5,7,1700000001\n";
+  const auto recorded = run_seenby({"record", url(), "-"}, log);
+  CHECK(recorded.exit_code == 0);
+  CHECK(recorded.out.find("items are integers\n") != std::string::npos);
+  const seenby::SeenFilter filter{seenby::redis::RedisStore<std::uint64_t>(url(), {})};
+  const seenby::CandidatePool<std::uint64_t> pool(std::vector<std::uint64_t>{7, 8, 42});
+  const std::uint64_t user = 5;
+  const auto page = filter.select_unseen(pool, std::span(&user, 1));
+  CHECK(page.unknown_users().empty());
+  REQUIRE(page.size() == 1);
+  CHECK(page.picks().front().index == 1);
+  // The command itself, which guesses by its candidates and says so.
+  const auto selected = run_seenby({"select", "--store", url(), "--candidates", "-", "--user", "5"}, "7\n8\n42\n");
+  CHECK(selected.out == "8\n");
+  CHECK(selected.err == "seenby: items are integers (--items text takes them as text)\n");
+}
+
+TEST_CASE_METHOD(Fixture, "items are what --items says, and one that is no integer makes them text") {
+  const auto kind = [&](const std::string& log, std::vector<std::string> more = {}) {
+    std::vector<std::string> words{"record", url(), "-", "--prefix", "other:"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto result = run_seenby(words, log);
+    INFO(result.err);
+    CHECK(result.exit_code == 0);
+    server().call({"FLUSHALL"});
+    return result.out.substr(result.out.find("; ") + 2);
+  };
+  CHECK(kind("a,42,1700000000\na,18446744073709551615,1700000000\n") == "items are integers\n");
+  for (const char* item : {"042", "-1", "18446744073709551616", "4.0", "x"}) {
+    INFO(item);
+    const std::string log = std::string("a,42,1700000000\na,").append(item).append(",1700000000\n");
+    CHECK(kind(log) == "items are text\n");
+    CHECK(refused(
+        run_seenby({"record", url(), "-", "--items", "integer"}, log),
+        std::string("--items: expected integers from 0 to 2^64 - 1 without leading zeros, got '").append(item)));
+  }
+  CHECK(kind("a,42,1700000000\n", {"--items", "text"}) == "items are text\n");
+  CHECK(run_seenby({"record", url(), "-"}, "a,42,1700000000\n").exit_code == 0);
+  const std::vector<std::string> words{"select", "--store", url(), "--candidates", "-", "--user", "a", "--items"};
+  auto as_integer = words;
+  as_integer.emplace_back("integer");
+  CHECK(run_seenby(as_integer, "42\n43\n").out == "43\n");
 }
 
 TEST_CASE_METHOD(Fixture, "a window's slices are found, recorded and shown") {
