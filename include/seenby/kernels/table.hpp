@@ -14,6 +14,7 @@
 
 #include "seenby/kernels/avx2.hpp"
 #include "seenby/kernels/avx512.hpp"
+#include "seenby/kernels/neon.hpp"
 #include "seenby/kernels/portable.hpp"
 #include "seenby/kernels/scalar.hpp"
 #include "seenby/kernels/sse2.hpp"
@@ -40,6 +41,10 @@ SEENBY_DETAIL_BEGIN
      avx2::precompute, avx2::least_for_lanes},
     {"avx512", cpu_has_avx512, avx512::check, avx512::check_pair, avx2::insert, avx512::match_add, avx512::compress,
      avx512::precompute, avx512::least_for_lanes},
+#endif
+#if defined(SEENBY_NEON_KERNELS)
+    {"neon", always, neon::check, neon::check_pair, one_by_one::insert<portable::insert>, scalar::match_add,
+     scalar::compress, neon::precompute, neon::least_for_lanes},
 #endif
   };
   return kernels;
