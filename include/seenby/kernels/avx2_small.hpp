@@ -63,7 +63,9 @@ SEENBY_AVX2_INLINE __m256i hits(const Tables (&tables)[Groups], const DigestLane
   __m256i missing = _mm256_setzero_si256();
 #pragma GCC unroll 8
   for (std::size_t word = 0; word < 8; ++word) {
-    const __m256i byte = load(lanes.byte[word].data() + at);
+    // A lookup reads the low four bits and the highest alone: what else is in a row of bytes does not matter.
+    const __m256i bytes = load(lanes.bytes[word % 4].data() + at);
+    const __m256i byte = word < 4 ? bytes : _mm256_srli_epi16(bytes, 4);
     __m256i held = _mm256_shuffle_epi8(tables[0].of_word(word), _mm256_or_si256(place[0], byte));
 #pragma GCC unroll 3
     for (std::size_t g = 1; g < Groups; ++g) {

@@ -77,8 +77,11 @@ struct TransposedFilter {
   [[nodiscard]] SEENBY_AVX512_INLINE __m512i place(const DigestLanes& lanes) const noexcept {
     return _mm512_load_si512(lanes.block[row].data());
   }
+  /// The part of an index that is the same in every filter; the byte is in the low two bits.
+  [[nodiscard]] SEENBY_AVX512_INLINE __m512i offset(std::size_t, __m512i byte) const noexcept { return byte; }
   [[nodiscard]] SEENBY_AVX512_INLINE __m512i held(std::size_t w, __m512i place, __m512i byte) const noexcept {
-    return _mm512_permutexvar_epi8(_mm512_or_si512(place, byte), word[w]);
+    const __m512i at = _mm512_ternarylogic_epi32(place, byte, _mm512_set1_epi8(3), 0xF8);  // a | (b & c)
+    return _mm512_permutexvar_epi8(at, word[w]);
   }
 };
 
@@ -129,9 +132,12 @@ struct TinyFilter {
   [[nodiscard]] SEENBY_AVX512_INLINE __m512i place(const DigestLanes& lanes) const noexcept {
     return _mm512_slli_epi32(_mm512_load_si512(lanes.block[row].data()), 3);  // 32 bytes a block
   }
-  [[nodiscard]] SEENBY_AVX512_INLINE __m512i held(std::size_t w, __m512i place, __m512i byte) const noexcept {
+  [[nodiscard]] SEENBY_AVX512_INLINE __m512i offset(std::size_t w, __m512i byte) const noexcept {
     const __m512i word = _mm512_set1_epi8(static_cast<char>(4 * w));
-    return _mm512_permutex2var_epi8(low, _mm512_ternarylogic_epi32(place, byte, word, 0xFE), high);  // a | b | c
+    return _mm512_ternarylogic_epi32(byte, _mm512_set1_epi8(3), word, 0xEA);  // (a & b) | c
+  }
+  [[nodiscard]] SEENBY_AVX512_INLINE __m512i held(std::size_t, __m512i place, __m512i offset) const noexcept {
+    return _mm512_permutex2var_epi8(low, _mm512_or_si512(place, offset), high);
   }
 };
 inline constexpr std::uint32_t tiny_filter_blocks = 4;
@@ -183,6 +189,8 @@ SEENBY_AVX512_INLINE DigestHalves precompute_words(const Digest* digests, std::u
   }
   const __m512i in_order = _mm512_loadu_si512(in_candidates_order.data());
   const __m512i bit_of_number = _mm512_set1_epi64(static_cast<long long>(0x8040201008040201U));
+  __m512i byte[8];
+#pragma GCC unroll 8
   for (std::size_t w = 0; w < 8; ++w) {
     const __m512i salt = _mm512_set1_epi32(static_cast<int>(split_block_salts[w]));
     __m512i merged = _mm512_srli_epi32(_mm512_mullo_epi32(low.half[0], salt), 27);
@@ -192,9 +200,12 @@ SEENBY_AVX512_INLINE DigestHalves precompute_words(const Digest* digests, std::u
       merged = _mm512_ternarylogic_epi32(merged, product, _mm512_set1_epi32(0x1F << (8 * j)), 0xF8);  // a | (b & c)
     }
     const __m512i number = _mm512_permutexvar_epi8(in_order, merged);
-    const __m512i byte = _mm512_and_si512(_mm512_srli_epi32(number, 3), _mm512_set1_epi8(3));
-    _mm512_store_si512(lanes.byte[w].data(), byte);
+    byte[w] = _mm512_and_si512(_mm512_srli_epi32(number, 3), _mm512_set1_epi8(3));
     _mm512_store_si512(lanes.bit[w].data(), _mm512_shuffle_epi8(bit_of_number, number));
+  }
+#pragma GCC unroll 4
+  for (std::size_t w = 0; w < 4; ++w) {
+    _mm512_store_si512(lanes.bytes[w].data(), _mm512_or_si512(byte[w], _mm512_slli_epi32(byte[w + 4], 4)));
   }
   return high;
 }
@@ -217,8 +228,10 @@ SEENBY_AVX512_INLINE __m512i count_step(const Filter (&filters)[Filters], const 
     missing[f] = _mm512_setzero_si512();
   }
 #pragma GCC unroll 8
-  for (std::size_t w = 0; w < 8; ++w) {
-    __m512i byte = _mm512_load_si512(lanes.byte[w].data());
+  for (std::size_t i = 0; i < 8; ++i) {
+    const std::size_t w = i / 2 + i % 2 * 4;  // words that share a row of bytes follow each other
+    const __m512i bytes = _mm512_load_si512(lanes.bytes[w % 4].data());
+    __m512i byte = filters[0].offset(w, w < 4 ? bytes : _mm512_srli_epi32(bytes, 4));
     __m512i bit = _mm512_load_si512(lanes.bit[w].data());
     // Kept in registers: read again as operands for the second filter, a step took 37 cycles on Zen 4 instead of 25.
     asm("" : "+v"(byte), "+v"(bit));

@@ -26,14 +26,16 @@ struct SplitBlockRef {
 inline constexpr std::uint32_t small_filter_blocks = 16;
 
 /// Of 64 candidates' digests what every check of a small filter needs, a byte a candidate. A filter's table of word w
-/// is that word of block after block; the candidate's byte of it stands at block[block_count - 1][i] | byte[w][i], and
-/// the candidate's bit of that byte is bit[w][i]. Lanes of absent candidates hold anything.
+/// is that word of block after block. The candidate's byte of it stands at block[block_count - 1][i] plus the two bits
+/// of bytes[w % 4][i] that are word w's, and its bit of that byte is bit[w][i]. Lanes of absent candidates hold
+/// anything. Bytes of two words share a row since a check of a hundred candidates then reads less than 2 KiB, so that
+/// pools of sixteen requests stay in a first-level cache.
 struct alignas(64) DigestLanes {
   static constexpr std::size_t candidates = 64;
   using Row = std::array<std::uint8_t, candidates>;
 
   std::array<Row, small_filter_blocks> block;  ///< [n - 1]: in a filter of n blocks, 4 times the block's number
-  std::array<Row, 8> byte;                     ///< which byte of the word: 0 to 3
+  std::array<Row, 4> bytes;                    ///< [w]: which byte of word w, 0 to 3, + 16 * which of word w + 4
   std::array<Row, 8> bit;                      ///< which bit of the byte: 1, 2, 4, ... 128
 };
 

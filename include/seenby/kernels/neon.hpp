@@ -17,7 +17,7 @@ namespace neon {
   const auto* salts = split_block_salts.data();
   const auto* block =
       reinterpret_cast<const std::uint8_t*>(filter.blocks) + split_block_offset(digest, filter.block_count);
-  const uint32x4_t low = vdupq_n_u32(static_cast<std::uint32_t>(digest.value));
+  const uint32x4_t low = vld1q_dup_u32(reinterpret_cast<const std::uint32_t*>(&digest));
   const uint32x4_t one = vdupq_n_u32(1);
   const auto mask = [&](std::size_t word) {
     const uint32x4_t numbers = vshrq_n_u32(vmulq_u32(low, vld1q_u32(salts + word)), 27);
@@ -88,12 +88,16 @@ inline void transpose(SplitBlockRef filter, std::uint32_t from, uint8x16_t (&out
 template <std::size_t Groups>
 [[nodiscard]] inline uint8x16_t hits(const uint8x16_t (&tables)[8][Groups], const DigestLanes::Row& block,
                                      const DigestLanes& lanes, std::size_t at) noexcept {
-  const uint8x16_t place = vld1q_u8(block.data() + at);
+  const uint8x16_t number = vshrq_n_u8(vld1q_u8(block.data() + at), 2);
   uint8x16_t missing = vdupq_n_u8(0);
-#pragma GCC unroll 8
-  for (std::size_t word = 0; word < 8; ++word) {
-    const uint8x16_t held = lookup(tables[word], vorrq_u8(place, vld1q_u8(lanes.byte[word].data() + at)));
-    missing = vorrq_u8(missing, vbicq_u8(vld1q_u8(lanes.bit[word].data() + at), held));
+#pragma GCC unroll 4
+  for (std::size_t word = 0; word < 4; ++word) {
+    const uint8x16_t bytes = vld1q_u8(lanes.bytes[word].data() + at);
+    // The block's number goes above the two bits that are the byte's.
+    const uint8x16_t front = lookup(tables[word], vsliq_n_u8(bytes, number, 2));
+    const uint8x16_t back = lookup(tables[word + 4], vsliq_n_u8(vshrq_n_u8(bytes, 4), number, 2));
+    missing = vorrq_u8(missing, vbicq_u8(vld1q_u8(lanes.bit[word].data() + at), front));
+    missing = vorrq_u8(missing, vbicq_u8(vld1q_u8(lanes.bit[word + 4].data() + at), back));
   }
   return vandq_u8(vceqzq_u8(missing), vdupq_n_u8(1));
 }

@@ -32,15 +32,17 @@ namespace portable {
     }
     std::memcpy(row.data() + at, &block, sizeof block);
   }
+  Words bytes[4] = {};
   for (std::size_t word = 0; word < 8; ++word) {
     Words numbers = {};
 #pragma GCC unroll 4
     for (unsigned j = 0; j < 4; ++j) numbers |= ((load_words(low[j]) * split_block_salts[word]) >> 27) << 8 * j;
     const Words byte = numbers >> 3 & 0x03030303U;
     const Words bit = numbers & 0x07070707U;
-    std::memcpy(lanes.byte[word].data() + at, &byte, sizeof byte);
+    bytes[word % 4] |= byte << (word < 4 ? 0 : 4);
     std::memcpy(lanes.bit[word].data() + at, &bit, sizeof bit);
   }
+  for (std::size_t i = 0; i < 4; ++i) std::memcpy(lanes.bytes[i].data() + at, &bytes[i], sizeof bytes[i]);
 }
 
 [[gnu::always_inline]] inline void precompute(const Digest* digests, std::size_t count, DigestLanes& lanes) noexcept {

@@ -59,7 +59,9 @@ SEENBY_SSSE3_INLINE __m128i hits(const Tables (&tables)[Groups], const DigestLan
   __m128i missing = _mm_setzero_si128();
 #pragma GCC unroll 8
   for (std::size_t word = 0; word < 8; ++word) {
-    const __m128i byte = load(lanes.byte[word].data() + at);
+    // A lookup reads the low four bits and the highest alone: what else is in a row of bytes does not matter.
+    const __m128i bytes = load(lanes.bytes[word % 4].data() + at);
+    const __m128i byte = word < 4 ? bytes : _mm_srli_epi16(bytes, 4);
     __m128i held = _mm_shuffle_epi8(load(tables[0][word].data()), _mm_or_si128(place[0], byte));
 #pragma GCC unroll 3
     for (std::size_t g = 1; g < Groups; ++g) {
