@@ -3,21 +3,30 @@
 // Sizing: what false-positive rate a filter has, and how large it must be. Exact for each layout.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
-#include <limits>
+#include <numbers>
 #include <stdexcept>
-#include <string>
 #include <string_view>
+
+#include "seenby/detail/sizing_math.hpp"
 
 namespace seenby {
 
 /// How the bits of a filter are laid out, as serialized filters name it.
-enum class LayoutKind : std::uint8_t { classic = 1, split_block = 2 };
+enum class LayoutKind : std::uint8_t {
+  classic_v1 = 1,  ///< read where it was written, made no more: small and tight filters err more than they should
+  split_block = 2,
+  classic = 3,
+};
 
 [[nodiscard]] constexpr std::string_view to_string(LayoutKind kind) noexcept {
-  return kind == LayoutKind::classic ? "classic" : "split_block";
+  switch (kind) {
+    case LayoutKind::classic_v1: return "classic_v1";
+    case LayoutKind::split_block: return "split_block";
+    case LayoutKind::classic: return "classic";
+  }
+  return "unnamed";
 }
 
 /// Everything that decides where an item's bits are: layout, k and m.
@@ -30,12 +39,6 @@ struct FilterShape {
   friend constexpr bool operator==(const FilterShape&, const FilterShape&) noexcept = default;
 };
 
-/// The largest filter: 2^37 bits, 16 GiB. The format's size field holds more; nothing larger was measured.
-inline constexpr std::uint64_t max_filter_bits = std::uint64_t{1} << 37;
-/// The largest k. Past -log2 of the smallest double-precision rate anyone uses, more hashes only cost time.
-inline constexpr std::uint32_t max_hash_count = 64;
-inline constexpr std::uint32_t split_block_bits = 256;
-
 namespace sizing {
 
 /// The textbook m = ceil(-n ln p / (ln 2)^2), not rounded to words. Throws std::invalid_argument.
@@ -45,8 +48,9 @@ namespace sizing {
 /// The textbook p = (1 - e^(-kn/m))^k. Throws std::invalid_argument.
 [[nodiscard]] double textbook_fpr(std::uint64_t items, std::uint64_t bits, std::uint32_t hash_count);
 
-/// The expected false-positive rate of a filter of this shape after `items` distinct inserts. O(k^2) at the rates that
-/// filters are made for, O(k m) far below them; O(sqrt(n / blocks)) in a split block.
+/// The expected false-positive rate of a filter of this shape after `items` distinct inserts, digests that collide
+/// included. O(k^2) at the rates that filters are made for, O(k m) far below them; O(sqrt(n / blocks)) in a split
+/// block.
 [[nodiscard]] double expected_fpr(const FilterShape& shape, std::uint64_t items);
 /// The smallest shape of a layout whose expected rate at `items` is at most `fpr`. Throws std::invalid_argument for
 /// items 0, fpr outside (0, 1), or a filter over max_filter_bits.
@@ -62,20 +66,18 @@ namespace sizing {
 }  // namespace sizing
 }  // namespace seenby
 
-#include "seenby/detail/sizing_math.hpp"
-
 namespace seenby::sizing {
 
 inline std::uint64_t textbook_bits(std::uint64_t items, double fpr) {
   detail::require_items(items);
   detail::require_rate(fpr, "fpr");
-  constexpr double ln2 = 0.693147180559945309417;
+  constexpr double ln2 = std::numbers::ln2;
   return detail::checked_bits(std::ceil(-static_cast<double>(items) * std::log(fpr) / (ln2 * ln2)), items, fpr);
 }
 
 inline std::uint32_t textbook_hash_count(std::uint64_t bits, std::uint64_t items) {
   detail::require_items(items);
-  const double best = std::round(static_cast<double>(bits) / static_cast<double>(items) * 0.693147180559945309417);
+  const double best = std::round(static_cast<double>(bits) / static_cast<double>(items) * std::numbers::ln2);
   return static_cast<std::uint32_t>(std::clamp(best, 1.0, static_cast<double>(max_hash_count)));
 }
 
@@ -90,10 +92,13 @@ inline double expected_fpr(const FilterShape& shape, std::uint64_t items) {
   detail::require_bits(shape.bits);
   if (shape.layout == LayoutKind::split_block) return detail::split_block_fpr(shape.bits / split_block_bits, items);
   detail::require_hash_count(shape.hash_count);
-  return detail::classic_fpr(shape.bits, shape.hash_count, items);
+  // Two items of one digest are one to any filter.
+  const double collision = static_cast<double>(items) * 0x1p-64;
+  return std::min(1.0, detail::classic_fpr(shape.bits, shape.hash_count, items) + collision);
 }
 
 inline FilterShape shape_for(LayoutKind layout, std::uint64_t items, double fpr) {
+  if (layout == LayoutKind::classic_v1) layout = LayoutKind::classic;
   FilterShape shape{.layout = layout, .hash_count = 8, .bits = 0};
   const std::uint64_t ideal = textbook_bits(items, fpr);
   const std::uint64_t unit = layout == LayoutKind::split_block ? split_block_bits : 64;

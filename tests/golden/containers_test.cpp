@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -22,6 +23,14 @@ using namespace std::chrono_literals;
 using seenby::test::read_bytes;
 using seenby::test::source_file;
 
+/// The bytes of a golden file. With SEENBY_WRITE_GOLDEN set, one that is missing is written; none is ever changed.
+std::vector<std::byte> golden(const char* name, const std::vector<std::byte>& first) {
+  const auto path = source_file(std::string("tests/golden/").append(name));
+  if (std::getenv("SEENBY_WRITE_GOLDEN") != nullptr && !std::filesystem::exists(path))
+    seenby::test::write_bytes(path, first);
+  return read_bytes(path);
+}
+
 TEST_CASE("a chain of version 1 is read and written the same", "[golden][scalable]") {
   const auto bytes = read_bytes(source_file("tests/golden/v1-chain.container"));
   const auto chain = seenby::ScalableFilter<std::uint64_t>::decode(bytes);
@@ -31,9 +40,17 @@ TEST_CASE("a chain of version 1 is read and written the same", "[golden][scalabl
   CHECK(chain->stages() == 3);
   for (std::uint64_t item = 0; item < 40; ++item) CHECK(chain->may_contain(item));
   CHECK(chain->encode() == bytes);
-  seenby::ScalableFilter<std::uint64_t> again({.initial_items = 8});
-  for (std::uint64_t item = 0; item < 40; ++item) again.insert(item);
-  CHECK(again.encode() == bytes);
+}
+
+TEST_CASE("a chain of layout 3 is read and written the same", "[golden][scalable]") {
+  seenby::ScalableFilter<std::uint64_t> chain({.initial_items = 8});
+  for (std::uint64_t item = 0; item < 40; ++item) chain.insert(item);
+  const auto bytes = golden("v1-chain-layout3.container", chain.encode());
+  CHECK(chain.encode() == bytes);
+  const auto read = seenby::ScalableFilter<std::uint64_t>::decode(bytes);
+  REQUIRE(read.has_value());
+  CHECK(*read == chain);
+  CHECK(read->size() == chain.size());
 }
 
 TEST_CASE("a window of version 1 is read and written the same", "[golden][rotating]") {
@@ -43,17 +60,24 @@ TEST_CASE("a window of version 1 is read and written the same", "[golden][rotati
       seenby::RotatingFilter<std::uint64_t>::decode(bytes, seenby::Clock::simulated([&] { return now; }));
   REQUIRE(window.has_value());
   CHECK(window->slice_length() == 10s);
+  CHECK(window->encode() == bytes);
   CHECK(window->live_slices() == 3);
   for (std::uint64_t item = 30; item < 60; ++item) CHECK(window->age_of(item) == 3 - (item - 30) / 10);
   now += 15s;
   CHECK_FALSE(window->may_contain(std::uint64_t{35}));
   CHECK(window->may_contain(std::uint64_t{45}));
+}
 
+TEST_CASE("a window of layout 3 is read and written the same", "[golden][rotating]") {
   seenby::Time then{1'700'000'000s};
   seenby::RotatingFilter<std::uint64_t> again(
       {.window = 30s, .slices = 3, .expected_items = 30, .clock = [&] { return then; }});
   for (std::uint64_t item = 0; item < 60; ++item, then += 1s) again.insert(item);
+  const auto bytes = golden("v1-window-layout3.container", again.encode());
   CHECK(again.encode() == bytes);
+  const auto window = seenby::RotatingFilter<std::uint64_t>::decode(bytes, [&] { return then; });
+  REQUIRE(window.has_value());
+  for (std::uint64_t item = 30; item < 60; ++item) CHECK(window->age_of(item) == again.age_of(item));
 }
 
 TEST_CASE("a counting filter of version 1 is read and written the same", "[golden][counting]") {
@@ -64,6 +88,19 @@ TEST_CASE("a counting filter of version 1 is read and written the same", "[golde
   CHECK(filter->count_at_most(3) == 15);
   CHECK(filter->encode() == bytes);
   CHECK(filter->erase(std::uint64_t{5}));
+}
+
+TEST_CASE("a counting filter of layout 3 is read and written the same", "[golden][counting]") {
+  seenby::CountingBloomFilter<std::uint64_t> filter({.expected_items = 40});
+  for (std::uint64_t item = 0; item < 40; ++item) filter.insert(item);
+  for (int again = 0; again < 20; ++again) filter.insert(std::uint64_t{3});
+  const auto bytes = golden("v1-counting-layout3.container", filter.encode());
+  CHECK(filter.encode() == bytes);
+  auto read = seenby::CountingBloomFilter<std::uint64_t>::decode(bytes);
+  REQUIRE(read.has_value());
+  for (std::uint64_t item = 0; item < 40; ++item) CHECK(read->may_contain(item));
+  CHECK(read->count_at_most(3) == 15);
+  CHECK(read->erase(std::uint64_t{5}));
 }
 
 TEST_CASE("a partitioned filter of version 1 is mapped and saved the same", "[golden][partitioned]") {

@@ -29,6 +29,7 @@ using seenby::Digest;
 using seenby::FilterHeader;
 using seenby::FilterShape;
 using seenby::header_bytes;
+using seenby::LayoutKind;
 using seenby::Mix64Hash;
 using seenby::SplitBlockLayout;
 using seenby::Xxh3Hash;
@@ -45,25 +46,29 @@ std::vector<Digest> golden_items(const Hash& hash) {
   return items;
 }
 
-template <class Layout, class Hash>
-BloomFilter<std::string, Layout, Hash> golden_filter(Hash hash) {
+template <LayoutKind kind>
+using LayoutOf = std::conditional_t<kind == LayoutKind::split_block, SplitBlockLayout, ClassicLayout>;
+
+template <LayoutKind kind, class Hash>
+BloomFilter<std::string, LayoutOf<kind>, Hash> golden_filter(Hash hash) {
   // 576 bits: no power of two; a split block takes three of 256.
-  const FilterShape shape = Layout::shape_of(576, Layout::kind == seenby::LayoutKind::classic ? 7 : 8);
-  BloomFilter<std::string, Layout, Hash> filter{shape, 0.01, hash};
+  FilterShape shape = LayoutOf<kind>::shape_of(576, kind == LayoutKind::split_block ? 8 : 7);
+  shape.layout = kind;
+  BloomFilter<std::string, LayoutOf<kind>, Hash> filter{shape, 0.01, hash};
   for (const Digest item : golden_items(hash)) filter.insert(item);
   return filter;
 }
 
 /// A file as encode() writes it.
-template <class Layout, class Hash>
+template <LayoutKind kind, class Hash>
 Bytes golden_file(Hash hash) {
-  return golden_filter<Layout>(hash).encode();
+  return golden_filter<kind>(hash).encode();
 }
 
 /// A value as a store keeps it: a generation, a sequence, and a checksum that leaves out what is counted in place.
-template <class Layout, class Hash>
+template <LayoutKind kind, class Hash>
 Bytes golden_live_value(Hash hash) {
-  const auto filter = golden_filter<Layout>(hash);
+  const auto filter = golden_filter<kind>(hash);
   Bytes bytes(header_bytes + filter.bits().size());
   std::copy(filter.bits().begin(), filter.bits().end(), bytes.begin() + header_bytes);
   const FilterHeader header{.shape = filter.shape(),
@@ -79,9 +84,9 @@ Bytes golden_live_value(Hash hash) {
 }
 
 /// Whether a file of this layout and hash is read and answers as it did.
-template <class Layout, class Hash>
+template <LayoutKind kind, class Hash>
 void check_reads(const Bytes& bytes, Hash hash) {
-  using Filter = BloomFilter<std::string, Layout, Hash>;
+  using Filter = BloomFilter<std::string, LayoutOf<kind>, Hash>;
   const auto filter = Filter::decode(bytes, hash);
   REQUIRE(filter.has_value());
   const auto view = Filter::view_type::over(bytes, hash);
@@ -104,28 +109,31 @@ struct Golden {
   void (*check)(const Bytes&);
 };
 
-template <class Layout, class Hash, std::uint64_t seed>
+template <LayoutKind kind, class Hash, std::uint64_t seed>
 constexpr Golden file(std::string_view name, std::uint64_t xxh3) {
-  return {name, xxh3, [] { return golden_file<Layout>(Hash{seed}); },
-          [](const Bytes& bytes) { check_reads<Layout>(bytes, Hash{seed}); }};
+  return {name, xxh3, [] { return golden_file<kind>(Hash{seed}); },
+          [](const Bytes& bytes) { check_reads<kind>(bytes, Hash{seed}); }};
 }
-template <class Layout, class Hash, std::uint64_t seed>
+template <LayoutKind kind, class Hash, std::uint64_t seed>
 constexpr Golden live(std::string_view name, std::uint64_t xxh3) {
-  return {name, xxh3, [] { return golden_live_value<Layout>(Hash{seed}); },
-          [](const Bytes& bytes) { check_reads<Layout>(bytes, Hash{seed}); }};
+  return {name, xxh3, [] { return golden_live_value<kind>(Hash{seed}); },
+          [](const Bytes& bytes) { check_reads<kind>(bytes, Hash{seed}); }};
 }
 
 // A new format version adds lines; no line is ever changed or removed.
 const std::array goldens{
-    file<ClassicLayout, Xxh3Hash, 0>("v1-classic-xxh3.filter", 0x9e39504dc8f3f47dU),
-    file<ClassicLayout, Xxh3Hash, 42>("v1-classic-xxh3-seed42.filter", 0xdce438d8c3c2f51cU),
-    file<ClassicLayout, Xxh64Hash, 0>("v1-classic-xxh64.filter", 0xaff9616b0c7a71d0U),
-    file<ClassicLayout, Mix64Hash, 0>("v1-classic-mix64.filter", 0x1226ecb5cf560746U),
-    file<SplitBlockLayout, Xxh3Hash, 0>("v1-split-block-xxh3.filter", 0x7a3c3cfc3301b94aU),
-    file<SplitBlockLayout, Xxh64Hash, 0>("v1-split-block-xxh64.filter", 0xfc0f810a8b5687beU),
-    file<SplitBlockLayout, Mix64Hash, 42>("v1-split-block-mix64-seed42.filter", 0x87bf7624ca5ea5d5U),
-    live<ClassicLayout, Xxh3Hash, 0>("v1-live-classic-xxh3.filter", 0xe5293380dcb5af14U),
-    live<SplitBlockLayout, Xxh3Hash, 42>("v1-live-split-block-xxh3-seed42.filter", 0xd4528722b43b03f6U),
+    file<LayoutKind::classic_v1, Xxh3Hash, 0>("v1-classic-xxh3.filter", 0x9e39504dc8f3f47dU),
+    file<LayoutKind::classic_v1, Xxh3Hash, 42>("v1-classic-xxh3-seed42.filter", 0xdce438d8c3c2f51cU),
+    file<LayoutKind::classic_v1, Xxh64Hash, 0>("v1-classic-xxh64.filter", 0xaff9616b0c7a71d0U),
+    file<LayoutKind::classic_v1, Mix64Hash, 0>("v1-classic-mix64.filter", 0x1226ecb5cf560746U),
+    file<LayoutKind::split_block, Xxh3Hash, 0>("v1-split-block-xxh3.filter", 0x7a3c3cfc3301b94aU),
+    file<LayoutKind::split_block, Xxh64Hash, 0>("v1-split-block-xxh64.filter", 0xfc0f810a8b5687beU),
+    file<LayoutKind::split_block, Mix64Hash, 42>("v1-split-block-mix64-seed42.filter", 0x87bf7624ca5ea5d5U),
+    live<LayoutKind::classic_v1, Xxh3Hash, 0>("v1-live-classic-xxh3.filter", 0xe5293380dcb5af14U),
+    live<LayoutKind::split_block, Xxh3Hash, 42>("v1-live-split-block-xxh3-seed42.filter", 0xd4528722b43b03f6U),
+    file<LayoutKind::classic, Xxh3Hash, 0>("v1-classic3-xxh3.filter", 0x60e1be53cb18fdb9U),
+    file<LayoutKind::classic, Mix64Hash, 42>("v1-classic3-mix64-seed42.filter", 0x0a32a490fcdccc33U),
+    live<LayoutKind::classic, Xxh3Hash, 42>("v1-live-classic3-xxh3-seed42.filter", 0xf023d5d17c645f8fU),
 };
 
 std::filesystem::path golden_folder() { return seenby::test::source_file("tests/golden"); }

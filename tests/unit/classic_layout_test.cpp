@@ -20,10 +20,12 @@ namespace {
 using seenby::ClassicLayout;
 using seenby::Digest;
 using seenby::FilterShape;
+using seenby::LayoutKind;
 using seenby::detail::split_digest;
 
-std::vector<std::uint64_t> positions_of(Digest digest, std::uint64_t bits, std::uint32_t k) {
-  seenby::detail::ClassicPositions walk(digest, bits);
+std::vector<std::uint64_t> positions_of(Digest digest, std::uint64_t bits, std::uint32_t k,
+                                        LayoutKind layout = LayoutKind::classic) {
+  seenby::detail::ClassicPositions walk(digest, {.layout = layout, .hash_count = k, .bits = bits});
   std::vector<std::uint64_t> positions;
   for (std::uint32_t i = 0; i < k; ++i) positions.push_back(walk.next());
   return positions;
@@ -41,22 +43,84 @@ std::uint64_t scaled(std::uint64_t a, std::uint64_t b) {
   return a1 * b1 + (one >> 32) + (two >> 32);
 }
 
-TEST_CASE("positions follow the formula of the design", "[classic][000-04]") {
+/// The first outputs of splitmix64 from state 0.
+std::vector<std::uint64_t> splitmix64_outputs(std::size_t count) {
+  std::vector<std::uint64_t> outputs;
+  std::uint64_t state = 0;
+  while (outputs.size() < count) {
+    state += 0x9e3779b97f4a7c15U;
+    std::uint64_t z = state;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    outputs.push_back(z ^ (z >> 31));
+  }
+  return outputs;
+}
+
+TEST_CASE("positions follow the formula of FORMAT.md", "[classic][000-04]") {
   SEENBY_RANDOM(random);
+  const auto multipliers = splitmix64_outputs(64);
+  CHECK(multipliers[0] == 0xe220a8397b1dcdafU);  // as its authors publish it
   for (const std::uint64_t bits : {std::uint64_t{64}, std::uint64_t{2'048}, std::uint64_t{9'585'088},
                                    std::uint64_t{1} << 32, seenby::max_filter_bits}) {
     for (int round = 0; round < 100; ++round) {
       const Digest digest{random()};
       const std::uint64_t h1 = digest.value;
       const std::uint64_t h2 = (digest.value << 32 | digest.value >> 32) | 1U;
-      const auto positions = positions_of(digest, bits, 20);
+      const auto positions = positions_of(digest, bits, 64);
+      const auto first_form = positions_of(digest, bits, 64, LayoutKind::classic_v1);
       for (std::uint64_t i = 0; i < positions.size(); ++i) {
+        REQUIRE(positions[i] == scaled(i == 0 ? h1 : h1 + (multipliers[i] | 1U) * h2, bits));
         // (i^3 - i) / 6 by the golden ratio: it counts in the high bits, from which a position is taken.
         const std::uint64_t cubic = i == 0 ? 0 : (i * i * i - i) / 6 * 0x9e3779b97f4a7c15U;
-        REQUIRE(positions[i] == scaled(h1 + i * h2 + cubic, bits));
+        REQUIRE(first_form[i] == scaled(h1 + i * h2 + cubic, bits));
         REQUIRE(positions[i] < bits);
       }
     }
+  }
+}
+
+/// How many pairs of the values are equal.
+std::uint64_t equal_pairs(std::vector<std::uint64_t> values) {
+  std::sort(values.begin(), values.end());
+  std::uint64_t pairs = 0;
+  std::uint64_t run = 0;
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    run = values[i] == values[i - 1] ? run + 1 : 0;
+    pairs += run;
+  }
+  return pairs;
+}
+
+// Layout 1 fails it: there the second position has 2^32 values, whatever m, and twice as many pairs meet at 2^32 bits.
+TEST_CASE("past 2^32 bits every position takes all values", "[classic][000-03]") {
+  SEENBY_RANDOM(random);
+  const std::uint64_t bits =
+      GENERATE(std::uint64_t{1} << 33, std::uint64_t{9'600'000'000}, std::uint64_t{1} << 36, seenby::max_filter_bits);
+  constexpr std::size_t items = std::size_t{1} << 20;
+  constexpr std::uint32_t k = 8;
+  std::array<std::vector<std::uint64_t>, k> positions;
+  for (std::size_t item = 0; item < items; ++item) {
+    const auto of_item = positions_of(Digest{random()}, bits, k);
+    for (std::size_t i = 0; i < k; ++i) positions[i].push_back(of_item[i]);
+  }
+  constexpr std::uint64_t pairs = std::uint64_t{items} * (items - 1) / 2;
+  for (std::size_t i = 0; i < k; ++i) {
+    INFO("position " << i << " of " << bits << " bits");
+    CHECK(equal_pairs(positions[i]) <= seenby::test::most_hits(pairs, 1.0 / static_cast<double>(bits)));
+  }
+  // And two of them together fall anywhere: 2^16 by 2^16 cells.
+  for (std::size_t i = 1; i < k; ++i) {
+    std::vector<std::uint64_t> cells;
+    for (std::size_t item = 0; item < items; ++item) {
+      const auto part = [&](std::size_t which) {
+        return static_cast<std::uint64_t>(static_cast<double>(positions[which][item]) / static_cast<double>(bits) *
+                                          65'536);
+      };
+      cells.push_back(part(i - 1) << 16 | part(i));
+    }
+    INFO("positions " << i - 1 << " and " << i << " of " << bits << " bits");
+    CHECK(equal_pairs(cells) <= seenby::test::most_hits(pairs, 0x1p-32));
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The formulas behind sizing.hpp, and its refusals.
+// The formulas behind sizing.hpp, its limits and its refusals.
 
 #include <algorithm>
 #include <array>
@@ -11,6 +11,16 @@
 #include <string>
 
 #include "seenby/config.hpp"
+
+namespace seenby {
+
+/// The largest filter: 2^37 bits, 16 GiB. The format's size field holds more; nothing larger was measured.
+inline constexpr std::uint64_t max_filter_bits = std::uint64_t{1} << 37;
+/// The largest k. Past -log2 of the smallest double-precision rate anyone uses, more hashes only cost time.
+inline constexpr std::uint32_t max_hash_count = 64;
+inline constexpr std::uint32_t split_block_bits = 256;
+
+}  // namespace seenby
 
 SEENBY_DETAIL_BEGIN
 
@@ -32,13 +42,13 @@ inline void require_items(std::uint64_t items) {
 }
 
 inline void require_bits(std::uint64_t bits) {
-  if (bits >= 1 && bits <= (std::uint64_t{1} << 37)) return;
+  if (bits >= 1 && bits <= max_filter_bits) return;
   std::string message = "seenby: expected 1 to 2^37 bits, got ";
   throw std::invalid_argument(message.append(std::to_string(bits)));
 }
 
 inline void require_hash_count(std::uint32_t hash_count) {
-  if (hash_count >= 1 && hash_count <= 64) return;
+  if (hash_count >= 1 && hash_count <= max_hash_count) return;
   std::string message = "seenby: expected 1 to 64 hashes, got ";
   throw std::invalid_argument(message.append(std::to_string(hash_count)));
 }
@@ -50,7 +60,7 @@ inline void require_hash_count(std::uint32_t hash_count) {
 }
 
 [[nodiscard]] inline std::uint64_t checked_bits(double bits, std::uint64_t items, double fpr) {
-  if (!(bits <= static_cast<double>(std::uint64_t{1} << 37))) throw_too_large(items, fpr);
+  if (!(bits <= static_cast<double>(max_filter_bits))) throw_too_large(items, fpr);
   return static_cast<std::uint64_t>(bits);
 }
 
@@ -138,22 +148,19 @@ inline void require_hash_count(std::uint32_t hash_count) {
 #endif
 }
 
-/// The mean over the blocks' loads of (1 - (31/32)^load)^8, the load being binomial(n, 1/blocks). Exact: a test reads
-/// one bit of each of the eight words, and the words fill independently. Sums outward from the mode until the terms
-/// no longer count: O(sqrt(n / blocks)) of them.
-[[nodiscard]] inline double split_block_fpr(std::uint64_t blocks, std::uint64_t items) {
-  if (items == 0) return 0;
+/// The mean of (1 - (31/32)^load)^8 over the loads of a block that each of n items falls into with probability p. A
+/// test reads one bit of each of the eight words, and the words fill independently. Sums outward from the mode until
+/// the terms no longer count: O(sqrt(n p)) of them.
+[[nodiscard]] inline double mean_block_rate(double n, double p) {
   const double ln_keep = std::log(31.0 / 32.0);
   const auto hit = [&](double load) {
     const double word = -std::expm1(load * ln_keep);
     const double square = word * word;
     return square * square * square * square;
   };
-  const double n = static_cast<double>(items);
-  if (blocks <= 1) return hit(n);
+  if (p >= 1) return hit(n);
   // From here on every bit is set but once in 10^54: a full filter costs no walk over its wide distribution.
-  if (n / static_cast<double>(blocks) > 4096) return 1;
-  const double p = 1 / static_cast<double>(blocks);
+  if (n * p > 4096) return 1;
   const double odds = p / (1 - p);
   const double mode = std::floor((n + 1) * p);
   // Probabilities relative to the mode's: the neighbours follow by ratios, and the summed weight divides them out.
@@ -172,7 +179,28 @@ inline void require_hash_count(std::uint32_t hash_count) {
     rate += term * hit(load - 1);
     weight += term;
   }
-  return std::min(1.0, rate / weight);
+  return rate / weight;
+}
+
+/// The rate of `blocks` split blocks in each of `partitions` with so many items in all. A block is chosen by 32 bits of
+/// the digest, so that of many blocks some get one more of their 2^32 values than others; its mask by the other 32, so
+/// that an item errs as another in its block once in 2^32 however few bits are set.
+[[nodiscard]] inline double split_block_fpr(std::uint64_t blocks, std::uint64_t items, std::uint64_t partitions = 1) {
+  if (items == 0) return 0;
+  constexpr std::uint64_t values = std::uint64_t{1} << 32;
+  const double n = static_cast<double>(items) / static_cast<double>(partitions);
+  const double same_mask = n / static_cast<double>(blocks) * 0x1p-32;
+  const auto spread = static_cast<double>(partitions);
+  if (blocks <= (values >> 16)) {
+    const double share = 1 / static_cast<double>(blocks) / spread;
+    return std::min(1.0, mean_block_rate(static_cast<double>(items), share) + same_mask);
+  }
+  const auto share_of = [](std::uint64_t of) { return static_cast<double>(of) * 0x1p-32; };
+  const std::uint64_t fewer = values / blocks;
+  const double in_larger = share_of(values % blocks * (fewer + 1));
+  const double larger = mean_block_rate(static_cast<double>(items), share_of(fewer + 1) / spread);
+  const double smaller = mean_block_rate(static_cast<double>(items), share_of(fewer) / spread);
+  return std::min(1.0, in_larger * larger + (1 - in_larger) * smaller + same_mask);
 }
 
 SEENBY_DETAIL_END

@@ -23,7 +23,9 @@ SEENBY_DETAIL_BEGIN
 /// was not made by it. Throws std::invalid_argument.
 template <class Layout>
 [[nodiscard]] FilterShape checked_shape(const FilterShape& shape) {
-  if (shape.layout == Layout::kind && Layout::shape_of(shape.bits, shape.hash_count) == shape) return shape;
+  FilterShape made = Layout::shape_of(shape.bits, shape.hash_count);
+  made.layout = shape.layout;
+  if (Layout::reads(shape.layout) && made == shape) return shape;
   std::string message = "seenby: expected a shape of layout ";
   message.append(to_string(Layout::kind)).append(" as its shape_of or shape_for makes it, got ");
   message.append(std::to_string(shape.bits)).append(" bits of layout ").append(to_string(shape.layout));
@@ -61,7 +63,7 @@ class BloomFilterView {
 
   /// Whether a header describes a filter of this layout, hash and seed; parameter_mismatch when it does not.
   [[nodiscard]] static Result<void> check(const FilterHeader& header, const Hash& hash) {
-    if (header.shape.layout != Layout::kind) {
+    if (!Layout::reads(header.shape.layout)) {
       std::string message = "expected a filter of layout ";
       message.append(to_string(Layout::kind)).append(", got ").append(to_string(header.shape.layout));
       return detail::header_error(ErrorCode::parameter_mismatch, message);

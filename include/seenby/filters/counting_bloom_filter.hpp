@@ -105,7 +105,7 @@ class CountingBloomFilter {
     return may_contain(hash_(item));
   }
   [[nodiscard]] bool may_contain(Digest digest) const noexcept {
-    detail::ClassicPositions positions(digest, shape_.bits);
+    detail::ClassicPositions positions(digest, shape_);
     for (std::uint32_t i = 0; i < shape_.hash_count; ++i) {
       if (count_at(positions.next()) == 0) return false;
     }
@@ -172,7 +172,7 @@ class CountingBloomFilter {
   [[nodiscard]] std::vector<std::byte> encode() const {
     detail::ContainerWriter writer(detail::ContainerKind::counting);
     writer.put(shape_.bits);
-    writer.put(shape_.hash_count);
+    writer.put(shape_.hash_count | (shape_.layout == LayoutKind::classic_v1 ? 0 : layout_in_hash_count));
     writer.put(static_cast<std::uint8_t>(Hash::kind));
     writer.put(seed_check(hash_));
     writer.put(target_fpr_);
@@ -188,6 +188,9 @@ class CountingBloomFilter {
     FilterHeader named;
     named.shape.bits = reader->template take<std::uint64_t>();
     named.shape.hash_count = reader->template take<std::uint32_t>();
+    named.shape.layout =
+        (named.shape.hash_count & layout_in_hash_count) != 0 ? LayoutKind::classic : LayoutKind::classic_v1;
+    named.shape.hash_count &= ~layout_in_hash_count;
     named.hash = static_cast<HashKind>(reader->template take<std::uint8_t>());
     named.seed_check = reader->template take<std::uint16_t>();
     named.target_fpr = reader->template take<double>();
@@ -210,11 +213,14 @@ class CountingBloomFilter {
   }
 
  private:
+  /// Byte 1 of the field that holds k is the layout's number; layout 1 is written as 0.
+  static constexpr std::uint32_t layout_in_hash_count = static_cast<std::uint32_t>(LayoutKind::classic) << 8;
+
   /// An item's places, each once: where two of its positions fall together it has one counter, not one counted twice.
   class Places {
    public:
     Places(Digest digest, const FilterShape& shape) noexcept {
-      detail::ClassicPositions positions(digest, shape.bits);
+      detail::ClassicPositions positions(digest, shape);
       for (std::uint32_t i = 0; i < shape.hash_count; ++i) {
         const std::uint64_t place = positions.next();
         if (std::find(begin(), end(), place) == end()) places_[size_++] = place;
@@ -228,10 +234,9 @@ class CountingBloomFilter {
     std::size_t size_ = 0;
   };
 
-  [[nodiscard]] static const FilterShape& checked(const FilterShape& shape) {
-    if (shape.layout == LayoutKind::classic && shape.bits <= (std::uint64_t{1} << 35) &&
-        ClassicLayout::shape_of(shape.bits, shape.hash_count) == shape) {
-      return shape;
+  [[nodiscard]] static FilterShape checked(const FilterShape& shape) {
+    if (ClassicLayout::reads(shape.layout) && shape.bits <= (std::uint64_t{1} << 35)) {
+      return detail::checked_shape<ClassicLayout>(shape);
     }
     std::string message = "seenby: expected a classic shape of at most 2^35 counters, got ";
     message.append(std::to_string(shape.bits)).append(" of layout ").append(to_string(shape.layout));

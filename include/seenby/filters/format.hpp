@@ -152,8 +152,8 @@ inline Result<FilterHeader> decode_header(std::span<const std::byte> bytes, std:
   header.target_fpr = std::exp2(-code / detail::fpr_code_scale);
   header.seed_check = detail::load_le<std::uint16_t>(at + 26);
   const bool split_block = header.shape.layout == LayoutKind::split_block;
-  if (!split_block && header.shape.layout != LayoutKind::classic) {
-    std::string message = "expected layout 1 (classic) or 2 (split block), got ";
+  if (header.shape.layout < LayoutKind::classic_v1 || header.shape.layout > LayoutKind::classic) {
+    std::string message = "expected layout 1 (classic, first form), 2 (split block) or 3 (classic), got ";
     return header_error(ErrorCode::corrupt, message.append(std::to_string(layout & 0x7fU)));
   }
   if (header.hash < HashKind::xxh3_64 || header.hash > HashKind::mix64) {

@@ -165,7 +165,7 @@ class PartitionedFilter {
   [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
   /// The rate to expect with so many distinct items in it.
   [[nodiscard]] double expected_fpr(std::uint64_t distinct_items) const {
-    return detail::split_block_fpr(std::uint64_t{blocks_} * partitions_, distinct_items);
+    return detail::split_block_fpr(blocks_, distinct_items, partitions_);
   }
   /// The rate at which these very bits err. O(m).
   [[nodiscard]] double estimated_fpr() const {

@@ -51,8 +51,8 @@ struct PartitionedHeader {
 /// The blocks of each partition, so that all together err at most at `fpr` with so many items. An item falls into any
 /// block of any partition alike, so the rate is that of one filter with all the blocks.
 [[nodiscard]] inline std::uint32_t partition_blocks(std::uint64_t items, double fpr, std::uint32_t partitions) {
-  const auto rate_at = [&](std::uint64_t blocks) { return split_block_fpr(blocks * partitions, items); };
-  const std::uint64_t most = (std::uint64_t{1} << 37) / split_block_bits;
+  const auto rate_at = [&](std::uint64_t blocks) { return split_block_fpr(blocks, items, partitions); };
+  const std::uint64_t most = max_filter_bits / split_block_bits;
   std::uint64_t high = 1;
   while (rate_at(high) > fpr) {
     if (high >= most) throw_too_large(items / partitions, fpr);
@@ -160,7 +160,7 @@ inline void encode_note(std::span<const std::byte> note, std::byte* header) noex
   header.seed_check = load_le<std::uint16_t>(at + 40);
   header.bits_checksum = load_le<std::uint64_t>(at + 48);
   const bool sane = header.partitions >= 1 && header.partitions <= 65'536 && header.blocks >= 1 &&
-                    header.blocks <= (std::uint64_t{1} << 37) / split_block_bits && header.target_fpr > 0 &&
+                    header.blocks <= max_filter_bits / split_block_bits && header.target_fpr > 0 &&
                     header.target_fpr < 1 && header.file_bytes() == load_le<std::uint64_t>(at + 8);
   if (!sane) return container_error(ErrorCode::corrupt, "expected a partitioned filter, but its fields cannot be");
   if (header.file_bytes() != file_bytes) {

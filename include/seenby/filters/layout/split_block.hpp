@@ -43,6 +43,7 @@ namespace seenby {
 /// blocks. With Xxh64Hash and seed 0 the bytes are Parquet's. The default of the stores.
 struct SplitBlockLayout {
   static constexpr LayoutKind kind = LayoutKind::split_block;
+  [[nodiscard]] static constexpr bool reads(LayoutKind other) noexcept { return other == kind; }
 
   /// The smallest shape for so many items at a rate of at most `fpr`. Throws std::invalid_argument.
   [[nodiscard]] static FilterShape shape_for(std::uint64_t items, double fpr) {
