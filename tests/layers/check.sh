@@ -12,8 +12,8 @@ floors='config.hpp result.hpp answer.hpp hash.hpp clock.hpp version.hpp
 detail/
 sizing.hpp latency_histogram.hpp kernels/ kernels.hpp
 filters/ sets/ histories/
-stores/
-select/ gates/ redis/ sqlite/ lmdb/ postgres/ token/ prometheus/ text/
+stores/ gates/
+select/ redis/ sqlite/ lmdb/ postgres/ token/ prometheus/ text/
 ingest/ redis_article/
 seenby.hpp'
 

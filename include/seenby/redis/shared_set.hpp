@@ -1,0 +1,171 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// SharedSet: one set of items under a fixed name that many processes add to and ask, and can rebuild while they do.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "seenby/hash.hpp"
+#include "seenby/redis/executor.hpp"
+#include "seenby/result.hpp"
+
+namespace seenby::redis {
+
+struct SharedSetOptions {
+  std::uint64_t expected_items = 0;  ///< what `create` makes room for; at least 1
+  double target_fpr = 0.01;          ///< the rate at expected_items, in (0, 1)
+  std::string prefix = "seenby:set:";
+  std::chrono::milliseconds timeout{1000};  ///< of each round trip
+  /// How long an added item is carried into rebuilds that begin later: at least the time from add() to the record's
+  /// being visible to whoever scans the database. Zero: nothing is carried, for sets that are never rebuilt.
+  std::chrono::milliseconds write_lag{0};
+  /// How long the old version stays after a switch, for readers that began before it.
+  std::chrono::milliseconds grace{60'000};
+  /// A rebuild whose builder falls silent for so long may be begun anew by another.
+  std::chrono::milliseconds build_lease{600'000};
+};
+
+struct SharedSetInfo {
+  std::uint64_t version = 0;  ///< which is asked; 1 after create()
+  std::uint64_t next = 0;     ///< the version in the making; 0: none
+  std::uint64_t items = 0;    ///< adds that were certainly new, since the version began
+  std::uint64_t expected_items = 0;
+  double target_fpr = 0;
+  std::uint64_t bytes = 0;  ///< of bits
+};
+
+/// The commands behind SharedSet. A set is a hash, "PREFIX{NAME}", which names the version that is asked, the one in
+/// the making and their shapes, and for each version strings of at most a mebibyte of split blocks; all under one hash
+/// tag, so on one node of a cluster. An add is one script that writes to both versions, so that a switch loses nothing;
+/// a look-up is one pipelined round trip that reads the version and the items' blocks together, and is sent again where
+/// the version has moved. Thread-safe.
+class SharedSetProtocol {
+ public:
+  /// Throws std::invalid_argument for options that cannot be kept. Connects on first use.
+  SharedSetProtocol(std::shared_ptr<Executor> executor, std::string name, SharedSetOptions options, HashKind hash,
+                    std::uint16_t seed_check);
+  SharedSetProtocol(const SharedSetProtocol&) = delete;
+  SharedSetProtocol& operator=(const SharedSetProtocol&) = delete;
+  ~SharedSetProtocol();
+
+  Result<bool> create();
+  Result<void> add(std::span<const Digest> digests, std::span<std::uint8_t> fresh);
+  Result<void> check(std::span<const Digest> digests, std::span<std::uint8_t> out);
+  Result<SharedSetInfo> info();
+  Result<bool> drop();
+
+  Result<std::uint64_t> begin_rebuild(std::uint64_t expected_items);
+  Result<void> add_to(std::uint64_t version, std::span<const Digest> digests);
+  Result<void> commit(std::uint64_t version);
+  Result<void> abandon(std::uint64_t version);
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+/// One Bloom filter under a fixed name on plain Redis or Valkey, for URLs crawled, events handled, codes taken: what
+/// one process added, every other finds from then on.
+///
+///     seenby::redis::SharedSet<std::string> codes{executor, "short codes", {.expected_items = 10'000'000}};
+///     codes.create().or_throw();
+///     if (codes.add("x7Kp").or_throw()) ...       // certainly new: no look into the database is needed
+///
+/// - `add` tells new from present: true is certain, and of callers that race for one item exactly one gets it; false
+///   means added before, or wrong at target_fpr.
+/// - A set that is not there, or lost a part to an eviction, is an error (`unavailable`), never "absent".
+/// - `begin_rebuild` fills a new version beside the old one, at another size if wanted; adds go to both; `commit`
+///   switches for all processes at once.
+///
+/// Every member may be called from any thread. The seed and hash of all processes must be the same; another is refused
+/// with `parameter_mismatch`.
+template <HashableItem Item = std::string, Hasher Hash = Xxh3Hash>
+class SharedSet {
+ public:
+  using item_type = Item;
+  using hasher_type = Hash;
+
+  SharedSet(std::shared_ptr<Executor> executor, std::string name, SharedSetOptions options, Hash hash = {})
+      : hash_(hash),
+        protocol_(std::make_unique<SharedSetProtocol>(std::move(executor), std::move(name), std::move(options),
+                                                      Hash::kind, seed_check(hash))) {}
+
+  /// Makes the set where there is none; true when this call did. Errors: the transport's, parameter_mismatch.
+  Result<bool> create() { return protocol_->create(); }
+  /// Removes the set and all its versions; true when there was one.
+  Result<bool> drop() { return protocol_->drop(); }
+
+  /// Adds an item; true when it was certainly new. One round trip.
+  Result<bool> add(const Item& item) {
+    std::uint8_t fresh = 0;
+    if (auto done = add(std::span<const Item>(&item, 1), {&fresh, 1}); !done) return std::move(done).error();
+    return fresh != 0;
+  }
+  /// Adds many in one round trip; fresh[i] = 1 where item i was certainly new. `fresh` is as long as `items`, or empty.
+  Result<void> add(std::span<const Item> items, std::span<std::uint8_t> fresh) {
+    return protocol_->add(digests_of(items), fresh);
+  }
+
+  /// False: the item was never added. True: it was, or the filter errs at its rate. One round trip.
+  [[nodiscard]] Result<bool> may_contain(const Item& item) const {
+    std::uint8_t found = 0;
+    if (auto done = may_contain(std::span<const Item>(&item, 1), {&found, 1}); !done) return std::move(done).error();
+    return found != 0;
+  }
+  /// out[i] = 1 where item i may be contained, else 0; as long as `items`. One round trip.
+  [[nodiscard]] Result<void> may_contain(std::span<const Item> items, std::span<std::uint8_t> out) const {
+    return protocol_->check(digests_of(items), out);
+  }
+
+  [[nodiscard]] Result<SharedSetInfo> info() const { return protocol_->info(); }
+
+  /// A new version in the making. Destroyed without commit() it is given up.
+  class Rebuild {
+   public:
+    Rebuild(Rebuild&& other) noexcept : set_(std::exchange(other.set_, nullptr)), version_(other.version_) {}
+    Rebuild& operator=(Rebuild&&) = delete;
+    ~Rebuild() {
+      if (set_ != nullptr) (void)set_->protocol_->abandon(version_);
+    }
+    /// Adds what the database holds, to the new version only. Batches of some thousand are a round trip each.
+    Result<void> add(std::span<const Item> items) { return set_->protocol_->add_to(version_, set_->digests_of(items)); }
+    /// Switches every process to this version. Errors: `conflict` when another builder took over.
+    Result<void> commit() {
+      auto done = set_->protocol_->commit(version_);
+      if (done) set_ = nullptr;
+      return done;
+    }
+    [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+
+   private:
+    friend class SharedSet;
+    Rebuild(SharedSet& set, std::uint64_t version) : set_(&set), version_(version) {}
+    SharedSet* set_;
+    std::uint64_t version_;
+  };
+  /// Errors: `conflict` while another builder is at it, the transport's. The set must outlive what it returns.
+  [[nodiscard]] Result<Rebuild> begin_rebuild(std::uint64_t expected_items) {
+    auto version = protocol_->begin_rebuild(expected_items);
+    if (!version) return std::move(version).error();
+    return Rebuild(*this, *version);
+  }
+
+ private:
+  [[nodiscard]] std::vector<Digest> digests_of(std::span<const Item> items) const {
+    std::vector<Digest> digests;
+    digests.reserve(items.size());
+    for (const Item& item : items) digests.push_back(hash_(item));
+    return digests;
+  }
+
+  Hash hash_;
+  std::unique_ptr<SharedSetProtocol> protocol_;
+};
+
+}  // namespace seenby::redis

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// Lua 5.1 as Redis 6.2, 7 and Valkey run it: numbers are doubles, bit operations are signed 32-bit.
+
+#include "redis/protocol/shared_set_scripts.hpp"
+
+#include <string>
+
+namespace seenby::redis::scripts {
+namespace {
+
+/// Sets the bits of positions `items` in a version's strings; calls told(i, changed) for item i, counted from 0.
+constexpr const char* set_bits = R"lua(
+local words = '<i4i4i4i4i4i4i4i4'
+local function set_bits(version, items, told)
+  local prefix, bor, index = KEYS[1] .. ':' .. version .. ':', bit.bor, 0
+  for at = 1, #items, 40 do
+    local partition, block = struct.unpack('<I4I4', items, at)
+    local key, from = prefix .. partition, block * 32
+    local old = redis.call('GETRANGE', key, from, from + 31)
+    if #old < 32 then return redis.error_reply('LOST a part of version ' .. version) end
+    local a, b, c, d, e, f, g, h = struct.unpack(words, old)
+    local i, j, k, l, m, n, o, p = struct.unpack(words, items, at + 8)
+    local new = struct.pack(words, bor(a, i), bor(b, j), bor(c, k), bor(d, l), bor(e, m), bor(f, n), bor(g, o), bor(h, p))
+    if new ~= old then redis.call('SETRANGE', key, from, new) end
+    if told then told(index, new ~= old) end
+    index = index + 1
+  end
+end
+local function partitions_of(version)
+  local shape = redis.call('HGET', KEYS[1], 'shape ' .. version)
+  return shape and tonumber(string.match(shape, '^%d+')) or 0
+end
+local function each_string(version, what)
+  for partition = 0, partitions_of(version) - 1 do what(KEYS[1] .. ':' .. version .. ':' .. partition) end
+end
+local function drop(version)
+  each_string(version, function(key) redis.call('DEL', key) end)
+  redis.call('HDEL', KEYS[1], 'shape ' .. version, 'items ' .. version)
+end
+local building, recent = KEYS[1] .. ':building', KEYS[1] .. ':recent'
+)lua";
+
+Script with_helpers(const char* body) { return Script(std::string(set_bits).append(body)); }
+
+}  // namespace
+
+const Script& publish_set() {
+  static const Script script = with_helpers(R"lua(
+local version = ARGV[1]
+if redis.call('HEXISTS', KEYS[1], 'current') == 1 then
+  for partition = 0, tonumber(ARGV[3]) - 1 do redis.call('DEL', KEYS[1] .. ':' .. version .. ':' .. partition) end
+  return 0
+end
+redis.call('HSET', KEYS[1], 'shape ' .. version, ARGV[2])
+each_string(version, function(key) redis.call('PERSIST', key) end)
+redis.call('HSET', KEYS[1], 'current', version)
+return 1
+)lua");
+  return script;
+}
+
+const Script& add_to_set() {
+  static const Script script = with_helpers(R"lua(
+local now = redis.call('HMGET', KEYS[1], 'current', 'next')
+if now[1] ~= ARGV[1] or (now[2] or '0') ~= ARGV[2] then return 0 end
+local next = ARGV[2]
+if next ~= '0' and redis.call('EXISTS', building) == 0 then
+  -- Its builder died: what it made is given up, so that adds need not wait for the next one.
+  redis.call('HSET', KEYS[1], 'next', '0')
+  drop(next)
+  next = '0'
+end
+local flags, fresh = {}, 0
+local failed = set_bits(ARGV[1], ARGV[3], function(i, changed)
+  flags[i + 1] = changed and '1' or '0'
+  if changed then fresh = fresh + 1 end
+end)
+if not failed and next ~= '0' then failed = set_bits(next, ARGV[4]) end
+if failed then return failed end
+if fresh > 0 then redis.call('HINCRBY', KEYS[1], 'items ' .. ARGV[1], fresh) end
+local lag = tonumber(ARGV[6])
+if lag > 0 then
+  local time = redis.call('TIME')
+  local ms = time[1] * 1000 + math.floor(time[2] / 1000)
+  for at = 1, #ARGV[5], 8 do redis.call('ZADD', recent, ms, string.sub(ARGV[5], at, at + 7)) end
+  redis.call('ZREMRANGEBYSCORE', recent, '-inf', ms - lag)
+  redis.call('PEXPIRE', recent, lag * 2)
+end
+return table.concat(flags)
+)lua");
+  return script;
+}
+
+const Script& begin_rebuild() {
+  static const Script script = with_helpers(R"lua(
+local next = redis.call('HGET', KEYS[1], 'next')
+if next and next ~= '0' then
+  if redis.call('EXISTS', building) == 1 then return 0 end
+  drop(next)
+end
+redis.call('HSET', KEYS[1], 'shape ' .. ARGV[1], ARGV[2], 'next', ARGV[1])
+redis.call('SET', building, ARGV[1], 'PX', ARGV[3])
+return redis.call('ZRANGE', recent, 0, -1)
+)lua");
+  return script;
+}
+
+const Script& add_to_next() {
+  static const Script script = with_helpers(R"lua(
+if redis.call('HGET', KEYS[1], 'next') ~= ARGV[1] then return false end
+local failed = set_bits(ARGV[1], ARGV[2])
+if failed then return failed end
+each_string(ARGV[1], function(key) redis.call('PEXPIRE', key, ARGV[3]) end)
+redis.call('SET', building, ARGV[1], 'PX', ARGV[3])
+redis.call('HINCRBY', KEYS[1], 'items ' .. ARGV[1], #ARGV[2] / 40)
+return 1
+)lua");
+  return script;
+}
+
+const Script& commit_rebuild() {
+  static const Script script = with_helpers(R"lua(
+local version = ARGV[1]
+local now = redis.call('HMGET', KEYS[1], 'current', 'next')
+if now[1] == version then return 1 end
+if now[2] ~= version then return false end
+local whole = true
+each_string(version, function(key) whole = redis.call('EXISTS', key) == 1 and whole end)
+if not whole then return redis.error_reply('LOST a part of version ' .. version) end
+each_string(version, function(key) redis.call('PERSIST', key) end)
+redis.call('HSET', KEYS[1], 'current', version, 'next', '0')
+if now[1] then
+  each_string(now[1], function(key) redis.call('PEXPIRE', key, ARGV[2]) end)
+  redis.call('HDEL', KEYS[1], 'shape ' .. now[1], 'items ' .. now[1])
+end
+redis.call('DEL', building)
+return 1
+)lua");
+  return script;
+}
+
+const Script& abandon_rebuild() {
+  static const Script script = with_helpers(R"lua(
+if redis.call('HGET', KEYS[1], 'next') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'next', '0')
+drop(ARGV[1])
+redis.call('DEL', building)
+return 1
+)lua");
+  return script;
+}
+
+const Script& drop_set() {
+  static const Script script = with_helpers(R"lua(
+local now = redis.call('HMGET', KEYS[1], 'current', 'next')
+for _, version in ipairs({now[1] or '0', now[2] or '0'}) do
+  if version ~= '0' then drop(version) end
+end
+redis.call('DEL', building, recent)
+return redis.call('DEL', KEYS[1])
+)lua");
+  return script;
+}
+
+}  // namespace seenby::redis::scripts

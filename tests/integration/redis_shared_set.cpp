@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+// SharedSet, SharedBloomSet and SharedGate: many clients, one set, on real servers.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "seenby/redis/shared_bloom_set.hpp"
+#include "seenby/redis/shared_gate.hpp"
+#include "seenby/redis/shared_set.hpp"
+#include "support/binomial.hpp"
+#include "support/random.hpp"
+#include "support/redis_server.hpp"
+#include "support/redis_store_fixture.hpp"
+
+namespace {
+
+using namespace seenby;
+using redis::SharedGate;
+using redis::SharedSet;
+using test::RedisServer;
+using Set = SharedSet<std::uint64_t>;
+using Gate = SharedGate<std::uint64_t>;
+
+Set open_set(const RedisServer& server, std::uint64_t items = 1'000, std::string name = "crawled") {
+  return Set(redis::make_executor(server.socket_url()).value(), std::move(name), {.expected_items = items});
+}
+Gate open_gate(const RedisServer& server, std::uint64_t items = 1'000) {
+  return Gate(redis::make_executor(server.socket_url()).value(), "products",
+              {.expected_items = items, .grace = std::chrono::milliseconds{200}});
+}
+
+std::vector<std::uint64_t> numbers(std::uint64_t first, std::uint64_t count) { return test::sequence(first, count); }
+
+}  // namespace
+
+TEST_CASE("What one client added another finds, and only the first is told that it is new", "[redis][001-08]") {
+  for (const std::string& program : test::installed_servers()) {
+    const RedisServer server(program);
+    Set first = open_set(server);
+    Set second = open_set(server);
+    REQUIRE(first.create().value());
+    CHECK_FALSE(second.create().value());
+    CHECK(first.add(7).value());
+    CHECK_FALSE(second.add(7).value());
+    CHECK(second.may_contain(7).value());
+    const auto items = numbers(100, 900);
+    std::vector<std::uint8_t> fresh(items.size());
+    REQUIRE(second.add(items, fresh));
+    std::vector<std::uint8_t> found(items.size());
+    REQUIRE(first.may_contain(items, found));
+    for (const std::uint8_t one : found) REQUIRE(one == 1);
+    const auto others = numbers(1'000'000, 10'000);
+    std::vector<std::uint8_t> wrong(others.size());
+    REQUIRE(first.may_contain(others, wrong));
+    std::uint64_t errors = 0;
+    for (const std::uint8_t one : wrong) errors += one;
+    CHECK(errors <= test::most_hits(others.size(), 0.01));
+    CHECK(first.info().value().items > 890);
+    CHECK(first.drop().value());
+    CHECK_FALSE(second.drop().value());
+  }
+}
+
+TEST_CASE("Of clients that race for one item exactly one is told that it is new", "[redis][concurrent][001-08]") {
+  const RedisServer server;
+  REQUIRE(open_set(server, 10'000).create().value());
+  std::atomic<std::uint64_t> told{0};
+  {
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < 4; ++i) {
+      clients.emplace_back([&] {
+        Set set = open_set(server, 10'000);
+        for (std::uint64_t item = 0; item < 500; ++item) told += set.add(item).value() ? 1U : 0U;
+      });
+    }
+  }
+  CHECK(told <= 500);
+  CHECK(told >= 500 - test::most_hits(500, 0.01));
+}
+
+TEST_CASE("A set that is not there, of another seed, or lost a part is an error and never absent", "[redis][001-06]") {
+  const RedisServer server;
+  const auto executor = redis::make_executor(server.socket_url()).value();
+  Set set = open_set(server, 2'000'000);  // three strings
+  CHECK(set.may_contain(1).error().code == ErrorCode::unavailable);
+  CHECK(set.add(1).error().code == ErrorCode::unavailable);
+  REQUIRE(set.create());
+  SharedSet<std::uint64_t> other(executor, "crawled", {.expected_items = 10}, Xxh3Hash{42});
+  CHECK(other.may_contain(1).error().code == ErrorCode::parameter_mismatch);
+  const auto deadline = redis::Deadline::after(std::chrono::seconds{1});
+  REQUIRE(redis::execute_one(*executor, redis::Command::with_key(1, "DEL", "seenby:set:{crawled}:1:1"), deadline));
+  std::uint64_t lost = 0;
+  for (std::uint64_t item = 0; item < 50; ++item) {
+    const auto found = set.may_contain(item);
+    if (!found) CHECK(found.error().code == ErrorCode::unavailable);
+    lost += found ? 0U : 1U;
+    const auto added = set.add(item);
+    CHECK(added.has_value() == found.has_value());
+  }
+  CHECK(lost > 5);
+  CHECK_THROWS_AS(Set(executor, "a{b}", {.expected_items = 10}), std::invalid_argument);
+}
+
+TEST_CASE("The shortener's codes: free is certain, a positive asks storage", "[redis][001-09]") {
+  const RedisServer server;
+  SharedSet<std::string> codes(redis::make_executor(server.socket_url()).value(), "codes", {.expected_items = 1'000});
+  REQUIRE(codes.create());
+  std::vector<std::string> storage;
+  std::uint64_t storage_reads = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::string code = "c" + std::to_string(i % 300);  // every fourth was given out before
+    if (codes.may_contain(code).value()) {
+      ++storage_reads;
+      if (std::find(storage.begin(), storage.end(), code) != storage.end()) continue;
+    }
+    REQUIRE(codes.add(code).has_value());
+    storage.push_back(code);
+  }
+  CHECK(storage.size() == 300);
+  CHECK(storage_reads >= 100);
+  CHECK(storage_reads <= 100 + test::most_hits(300, 0.01));
+}
+
+TEST_CASE("An id added at one server is never absent at another while versions switch and builders die",
+          "[redis][concurrent][004-10][004-16]") {
+  const RedisServer server;
+  SEENBY_RANDOM(random);
+  REQUIRE(open_gate(server, 20'000).create().value());
+  std::atomic<std::uint64_t> visible{0};
+  std::atomic<std::uint64_t> absent{0};
+  std::atomic<std::uint64_t> unknown{0};
+  std::atomic<std::uint64_t> asked{0};
+  std::atomic<bool> stop{false};
+  std::jthread writer([&] {
+    Gate gate = open_gate(server, 20'000);
+    for (std::uint64_t id = 0; !stop; ++id) {
+      if (!gate.add(id)) continue;  // the writer fails with it
+      visible.store(id + 1, std::memory_order_release);
+    }
+  });
+  std::vector<std::jthread> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.emplace_back([&, i] {
+      const Gate gate = open_gate(server, 20'000);
+      for (std::uint64_t step = static_cast<std::uint64_t>(i); !stop; step += 7'919) {
+        const std::uint64_t known = visible.load(std::memory_order_acquire);
+        if (known == 0) continue;
+        const Existence answer = gate.check(step % 3 == 0 ? known - 1 : step % known);
+        ++asked;
+        if (answer == Existence::absent) ++absent;
+        if (answer == Existence::unknown) ++unknown;
+      }
+    });
+  }
+  int commits = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{3};
+  while (std::chrono::steady_clock::now() < end) {
+    const bool dies = random.below(3) == 0;
+    const std::uint64_t dies_after = random.below(8);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Gate gate = open_gate(server, 20'000);
+      auto rebuild = gate.begin_rebuild(20'000);
+      if (!rebuild) ::_exit(1);
+      const std::uint64_t scanned = visible.load(std::memory_order_acquire);
+      for (std::uint64_t at = 0, batches = 0; at < scanned; at += 500, ++batches) {
+        if (dies && batches == dies_after) ::kill(::getpid(), SIGKILL);
+        if (!rebuild->add(numbers(at, std::min<std::uint64_t>(500, scanned - at)))) ::_exit(2);
+      }
+      if (dies) ::kill(::getpid(), SIGKILL);
+      ::_exit(rebuild->commit() ? 0 : 3);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) ++commits;
+    if (WIFSIGNALED(status)) {
+      // Its lease stands for ten minutes: an operator drops it, as its expiry would.
+      const auto executor = redis::make_executor(server.socket_url()).value();
+      REQUIRE(redis::execute_one(*executor, redis::Command::with_key(1, "DEL", "seenby:set:{products}:building"),
+                                 redis::Deadline::after(std::chrono::seconds{1})));
+    }
+  }
+  stop = true;
+  writer.join();
+  readers.clear();
+  INFO(asked << " checks, " << commits << " switches, " << visible << " ids");
+  CHECK(absent == 0);
+  CHECK(unknown == 0);
+  CHECK(commits > 2);
+  const Gate gate = open_gate(server, 20'000);
+  for (std::uint64_t id = 0; id < visible; ++id) REQUIRE(gate.check(id) == Existence::maybe);
+}
+
+TEST_CASE("One builder at a time; the one that lost its place is told", "[redis][004-10]") {
+  const RedisServer server;
+  Gate gate = open_gate(server);
+  REQUIRE(gate.create());
+  auto rebuild = gate.begin_rebuild(100).value();
+  CHECK(gate.begin_rebuild(100).error().code == ErrorCode::conflict);
+  CHECK(gate.info().value().next == rebuild.version());
+  REQUIRE(rebuild.add(numbers(0, 10)));
+  REQUIRE(rebuild.commit());
+  CHECK(gate.info().value().next == 0);
+  {
+    const auto given_up = gate.begin_rebuild(100).value();
+    CHECK(gate.info().value().next == given_up.version());
+  }
+  CHECK(gate.info().value().next == 0);
+  CHECK(gate.check(5) == Existence::maybe);
+}
+
+TEST_CASE("A gate whose server is gone says unknown, and everything goes the normal way", "[redis][004-03]") {
+  RedisServer server;
+  Gate gate = open_gate(server);
+  REQUIRE(gate.create());
+  CHECK(gate.check(1) == Existence::absent);
+  server.kill_at_once();
+  CHECK(gate.check(1) == Existence::unknown);
+  CHECK(gate.available(1) == Availability::ask_database);
+  CHECK_FALSE(gate.add(1));
+}
+
+TEST_CASE("A set under the module's key is shared with its other clients", "[redis][001-05][001-06][001-08]") {
+  const char* const module = std::getenv("SEENBY_REDISBLOOM_MODULE");
+  if (module == nullptr) SKIP("SKIPPED: set SEENBY_REDISBLOOM_MODULE to the path of redisbloom.so (2.8)");
+  const RedisServer server("redis-server", {"--loadmodule", module});
+  const auto executor = redis::make_executor(server.socket_url()).value();
+  redis::SharedBloomSet<std::string> filter(executor, "myfilter", {.capacity = 1'000});
+  CHECK(filter.may_contain("a").error().code == ErrorCode::unavailable);
+  REQUIRE(filter.create());
+  REQUIRE(filter.create());
+  CHECK(filter.add("a").value());
+  CHECK_FALSE(filter.add("a").value());
+  CHECK(filter.may_contain("a").value());
+  const auto theirs = redis::execute_one(*executor, redis::Command::with_key(1, "BF.EXISTS", "myfilter", "a"),
+                                         redis::Deadline::after(std::chrono::seconds{1}));
+  CHECK(*theirs.value().integer() == 1);
+}
