@@ -11,6 +11,8 @@
 #include <random>
 #include <vector>
 
+#include "seenby/kernels/every_kernel.hpp"
+
 namespace {
 
 using seenby::Digest;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 // The AVX2 kernel: one candidate's eight bits are one 256-bit mask, tested against its block by one instruction.
 
+#include <algorithm>
+
 #include "seenby/kernels/avx2_small.hpp"
 
 #if defined(SEENBY_X86_KERNELS)
@@ -51,51 +53,57 @@ SEENBY_AVX2_INLINE bool test(SplitBlockRef filter, const Digest& digest) noexcep
   return test(filter, digest);
 }
 
-template <Answers answers, class... Filters>
+template <class... Filters>
 SEENBY_AVX2_INLINE void check_one(const Digest& digest, const Constants& with, std::uint8_t& seen,
                                   Filters... filters) noexcept {
   const __m256i mask = mask_of(digest, with);
   const auto hits = static_cast<std::uint8_t>((covers(load_block(filters, digest), mask) + ...));
-  seen = answer(seen, hits, answers);
+  seen = answer(seen, hits, Answers::replace);
 }
 
 /// One filter or a pair, whose blocks the processor fetches in time on its own.
-template <Answers answers, class... Filters>
+template <class... Filters>
 SEENBY_AVX2 void check_each(const Digest* digests, std::size_t count, std::uint8_t* seen, Filters... filters) noexcept {
   const Constants with = constants();
   std::size_t i = 0;
   for (; i + 4 <= count; i += 4) {
 #pragma GCC unroll 4
-    for (std::size_t j = 0; j < 4; ++j) check_one<answers>(digests[i + j], with, seen[i + j], filters...);
+    for (std::size_t j = 0; j < 4; ++j) check_one(digests[i + j], with, seen[i + j], filters...);
   }
-  for (; i < count; ++i) check_one<answers>(digests[i], with, seen[i], filters...);
+  for (; i < count; ++i) check_one(digests[i], with, seen[i], filters...);
 }
 
 /// For a filter that outgrows the cache: prefetches blocks well before they are tested.
-template <Answers answers>
-SEENBY_AVX2 void check_large(SplitBlockRef filter, const Digest* digests, std::size_t count,
-                             std::uint8_t* seen) noexcept {
+SEENBY_AVX2 inline void check_large(const Digest* digests, std::size_t count, std::uint8_t* seen,
+                                    SplitBlockRef filter) noexcept {
   const Constants with = constants();
   for (std::size_t i = 0; i < count && i < prefetch_distance; ++i) __builtin_prefetch(block_of(filter, digests[i]));
   std::size_t i = 0;
   for (; i + prefetch_distance < count; ++i) {
     __builtin_prefetch(block_of(filter, digests[i + prefetch_distance]));
-    check_one<answers>(digests[i], with, seen[i], filter);
+    check_one(digests[i], with, seen[i], filter);
   }
-  for (; i < count; ++i) check_one<answers>(digests[i], with, seen[i], filter);
+  for (; i < count; ++i) check_one(digests[i], with, seen[i], filter);
 }
 
-template <Answers answers>
-void check_as(SplitBlockRef filter, const Digest* digests, std::size_t count, std::uint8_t* seen) noexcept {
-  if (filter.block_count >= large_filter_blocks) return check_large<answers>(filter, digests, count, seen);
-  check_each<answers>(digests, count, seen, filter);
+/// Calls a check that replaces answers so that it adds to them.
+template <class... Filters>
+void check_as(Answers answers, void (*check)(const Digest*, std::size_t, std::uint8_t*, Filters...) noexcept,
+              const Digest* digests, std::size_t count, std::uint8_t* seen, Filters... filters) noexcept {
+  if (answers == Answers::replace) return check(digests, count, seen, filters...);
+  std::uint8_t hits[256];
+  for (std::size_t i = 0; i < count; i += sizeof hits) {
+    const std::size_t next = std::min(count - i, sizeof hits);
+    check(digests + i, next, hits, filters...);
+    store_answers(hits, next, seen + i, answers);
+  }
 }
 
 inline void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen,
                   Answers answers) noexcept {
   if (lanes_serve(filter, digests, count)) return check_small(filter, digests.lanes, count, seen, answers);
-  if (answers == Answers::add) return check_as<Answers::add>(filter, digests.first, count, seen);
-  check_as<Answers::replace>(filter, digests.first, count, seen);
+  check_as(answers, filter.block_count >= large_filter_blocks ? check_large : check_each<SplitBlockRef>, digests.first,
+           count, seen, filter);
 }
 
 /// Small filters one after the other, two others at once: one mask serves both.
@@ -105,8 +113,7 @@ inline void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef dig
     check(first, digests, count, seen, answers);
     return check(second, digests, count, seen, Answers::add);
   }
-  if (answers == Answers::add) return check_each<Answers::add>(digests.first, count, seen, first, second);
-  check_each<Answers::replace>(digests.first, count, seen, first, second);
+  check_as(answers, check_each<SplitBlockRef, SplitBlockRef>, digests.first, count, seen, first, second);
 }
 
 /// Digests that share a block follow each other through it, so the answer equals one insert after the other.

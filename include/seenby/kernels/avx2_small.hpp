@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // The AVX2 kernel for small filters: thirty-two candidates at once look a byte of every word up, four blocks a table.
 
-#include "seenby/kernels/precompute.hpp"
+#include "seenby/kernels/scalar.hpp"
 
 #if defined(SEENBY_X86_KERNELS)
 #include <immintrin.h>
@@ -94,7 +94,7 @@ SEENBY_AVX2 void check_groups(SplitBlockRef filter, const DigestLanes* lanes, st
     } else {
       alignas(32) std::uint8_t last[32];
       _mm256_store_si256(reinterpret_cast<__m256i*>(last), _mm256_abs_epi8(found));
-      store_last(last, count - i, seen + i, answers);
+      store_answers(last, count - i, seen + i, answers);
     }
   }
 }
@@ -112,15 +112,6 @@ inline void check_small(SplitBlockRef filter, const DigestLanes* lanes, std::siz
   if (filter.block_count <= 4) return check_groups<1>(filter, lanes, count, seen, answers);
   if (filter.block_count <= 8) return check_groups<2>(filter, lanes, count, seen, answers);
   check_groups<3>(filter, lanes, count, seen, answers);
-}
-
-SEENBY_AVX2 inline void precompute(const Digest* digests, std::size_t count, DigestLanes* lanes) noexcept {
-  const __m256i bit_of_number = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201U));
-  for (std::size_t i = 0; i < count; i += DigestLanes::candidates, ++lanes) {
-    portable::precompute(digests + i, std::min(count - i, DigestLanes::candidates), *lanes);
-    auto* bits = reinterpret_cast<__m256i*>(lanes->bit.data());
-    for (std::size_t j = 0; j < sizeof lanes->bit / 32; ++j) bits[j] = _mm256_shuffle_epi8(bit_of_number, bits[j]);
-  }
 }
 
 }  // namespace avx2

@@ -81,8 +81,8 @@ SEENBY_AVX512_INLINE void check_round(const SplitBlockRef (&filters)[Filters], c
 
 /// Filters of any size.
 template <class... Filters>
-SEENBY_AVX512_INLINE void check_any(const Digest* digests, std::size_t count, std::uint8_t* seen, Answers answers,
-                                    Filters... of) noexcept {
+[[gnu::noinline]] SEENBY_AVX512 void check_any(const Digest* digests, std::size_t count, std::uint8_t* seen,
+                                               Answers answers, Filters... of) noexcept {
   const SplitBlockRef filters[sizeof...(Filters)] = {of...};
   const __m512i salt = salts();
   std::size_t i = 0;

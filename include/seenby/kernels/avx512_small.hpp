@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "seenby/kernels/avx512_base.hpp"
 
@@ -150,53 +151,48 @@ SEENBY_AVX512_INLINE TinyFilter load_filter(SplitBlockRef filter, TinyFilter*) n
           (filter.block_count - 1U) % small_filter_blocks};
 }
 
-/// Of sixty-four digests a half each, 32 bits: byte 4 * i + j of what is merged of them belongs to double word i of
-/// half[j].
-struct DigestHalves {
-  __m512i half[4];
-};
-
-/// The lanes of each candidate's block in a filter of so many.
-SEENBY_AVX512_INLINE void precompute_blocks(const DigestHalves& high, std::uint32_t block_count,
-                                            DigestLanes& lanes) noexcept {
+/// The rows of each candidate's block in filters of so many, from the high halves: byte 4 * i + j of a row belongs to
+/// double word i of high[j] until it is put in order.
+SEENBY_AVX512_INLINE __m512i blocks_of(const __m512i (&high)[4], std::uint32_t block_count) noexcept {
   const __m512i factor = _mm512_set1_epi64(block_count);
   __m512i block[4];
 #pragma GCC unroll 4
   for (int j = 0; j < 4; ++j) {
-    const __m512i even = _mm512_mul_epu32(high.half[j], factor);
-    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(high.half[j], 32), factor);
+    const __m512i even = _mm512_mul_epu32(high[j], factor);
+    const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(high[j], 32), factor);
     block[j] = _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
   }
   const __m512i front = _mm512_or_si512(_mm512_slli_epi32(block[0], 2), _mm512_slli_epi32(block[1], 10));
-  const __m512i merged = _mm512_ternarylogic_epi32(front, _mm512_slli_epi32(block[2], 18),
-                                                   _mm512_slli_epi32(block[3], 26), 0xFE);  // a | b | c
-  _mm512_store_si512(lanes.block[block_count - 1].data(),
-                     _mm512_permutexvar_epi8(_mm512_loadu_si512(in_candidates_order.data()), merged));
+  return _mm512_ternarylogic_epi32(front, _mm512_slli_epi32(block[2], 18), _mm512_slli_epi32(block[3], 26),
+                                   0xFE);  // a | b | c
 }
 
-/// The lanes of up to sixty-four candidates but for their blocks; returns the halves that choose these.
-SEENBY_AVX512_INLINE DigestHalves precompute_words(const Digest* digests, std::uint64_t present,
-                                                   DigestLanes& lanes) noexcept {
+/// The lanes of up to sixty-four candidates, with rows for filters of these numbers of blocks.
+SEENBY_AVX512_INLINE void precompute_step(const Digest* digests, std::uint64_t present,
+                                          std::span<const std::uint32_t> block_counts, DigestLanes& lanes) noexcept {
+  const __m512i in_order = _mm512_loadu_si512(in_candidates_order.data());
   const __mmask64 there = _cvtu64_mask64(present);
-  DigestHalves low;
-  DigestHalves high;
+  __m512i low[4];
+  __m512i high[4];
 #pragma GCC unroll 4
   for (unsigned j = 0; j < 4; ++j) {
     const __m512i front = _mm512_maskz_loadu_epi64(eighth(there, 2 * j), digests + 16 * j);
     const __m512i back = _mm512_maskz_loadu_epi64(eighth(there, 2 * j + 1), digests + 16 * j + 8);
-    low.half[j] = _mm512_mask_shuffle_epi32(front, 0xAAAA, back, _MM_PERM_CCAA);
-    high.half[j] = _mm512_mask_shuffle_epi32(back, 0x5555, front, _MM_PERM_DDBB);
+    low[j] = _mm512_mask_shuffle_epi32(front, 0xAAAA, back, _MM_PERM_CCAA);
+    high[j] = _mm512_mask_shuffle_epi32(back, 0x5555, front, _MM_PERM_DDBB);
   }
-  const __m512i in_order = _mm512_loadu_si512(in_candidates_order.data());
+  for (const std::uint32_t n : block_counts) {
+    _mm512_store_si512(lanes.block[n - 1].data(), _mm512_permutexvar_epi8(in_order, blocks_of(high, n)));
+  }
   const __m512i bit_of_number = _mm512_set1_epi64(static_cast<long long>(0x8040201008040201U));
   __m512i byte[8];
 #pragma GCC unroll 8
   for (std::size_t w = 0; w < 8; ++w) {
     const __m512i salt = _mm512_set1_epi32(static_cast<int>(split_block_salts[w]));
-    __m512i merged = _mm512_srli_epi32(_mm512_mullo_epi32(low.half[0], salt), 27);
+    __m512i merged = _mm512_srli_epi32(_mm512_mullo_epi32(low[0], salt), 27);
 #pragma GCC unroll 3
     for (unsigned j = 1; j < 4; ++j) {
-      const __m512i product = _mm512_srli_epi32(_mm512_mullo_epi32(low.half[j], salt), 27 - 8 * j);
+      const __m512i product = _mm512_srli_epi32(_mm512_mullo_epi32(low[j], salt), 27 - 8 * j);
       merged = _mm512_ternarylogic_epi32(merged, product, _mm512_set1_epi32(0x1F << (8 * j)), 0xF8);  // a | (b & c)
     }
     const __m512i number = _mm512_permutexvar_epi8(in_order, merged);
@@ -207,13 +203,12 @@ SEENBY_AVX512_INLINE DigestHalves precompute_words(const Digest* digests, std::u
   for (std::size_t w = 0; w < 4; ++w) {
     _mm512_store_si512(lanes.bytes[w].data(), _mm512_or_si512(byte[w], _mm512_slli_epi32(byte[w + 4], 4)));
   }
-  return high;
 }
 
 SEENBY_AVX512 inline void precompute(const Digest* digests, std::size_t count, DigestLanes* lanes) noexcept {
-  for (std::size_t i = 0; i < count; i += small_step, ++lanes) {
-    const DigestHalves high = precompute_words(digests + i, present_of(count - i), *lanes);
-    for (std::uint32_t n = 1; n <= small_filter_blocks; ++n) precompute_blocks(high, n, *lanes);
+  static constexpr std::uint32_t all[small_filter_blocks] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  for (std::size_t i = 0; i < count; i += small_step) {
+    precompute_step(digests + i, present_of(count - i), all, *lanes++);
   }
 }
 
@@ -280,20 +275,25 @@ SEENBY_AVX512_INLINE void check_lanes(const DigestLanes* lanes, std::size_t coun
   check_lanes_as<TransposedFilter>(lanes, count, seen, answers, filters...);
 }
 
-/// Answers all candidates, precomputing their lanes on the way.
-template <class... Filters>
-[[gnu::noinline]] SEENBY_AVX512 void check_without_lanes(const Digest* digests, std::size_t count, std::uint8_t* seen,
-                                                         Answers answers, Filters... filters) noexcept {
+/// Answers all candidates for one filter or two, precomputing their lanes on the way.
+[[gnu::noinline]] SEENBY_AVX512 inline void check_without_lanes(const Digest* digests, std::size_t count,
+                                                                std::uint8_t* seen, Answers answers,
+                                                                std::span<const SplitBlockRef> filters) noexcept {
   constexpr std::size_t at_once = 4;
+  const SplitBlockRef& last = filters.back();
+  const std::uint32_t block_counts[] = {(filters[0].block_count - 1U) % small_filter_blocks + 1,
+                                        (last.block_count - 1U) % small_filter_blocks + 1};
   DigestLanes own[at_once];
   for (std::size_t i = 0; i < count; i += at_once * small_step) {
     const std::size_t next = std::min(count - i, at_once * small_step);
     for (std::size_t j = 0; j < next; j += small_step) {
-      DigestLanes& lanes = own[j / small_step];
-      const DigestHalves high = precompute_words(digests + i + j, present_of(next - j), lanes);
-      (precompute_blocks(high, (filters.block_count - 1U) % small_filter_blocks + 1, lanes), ...);
+      precompute_step(digests + i + j, present_of(next - j), {block_counts, filters.size()}, own[j / small_step]);
     }
-    check_lanes(own, next, seen + i, answers, filters...);
+    if (filters.size() == 1) {
+      check_lanes(own, next, seen + i, answers, last);
+    } else {
+      check_lanes(own, next, seen + i, answers, filters[0], last);
+    }
   }
 }
 
@@ -301,7 +301,8 @@ template <class... Filters>
 SEENBY_AVX512_INLINE void check_small(DigestsRef digests, std::size_t count, std::uint8_t* seen, Answers answers,
                                       Filters... filters) noexcept {
   if (digests.lanes != nullptr) return check_lanes(digests.lanes, count, seen, answers, filters...);
-  check_without_lanes(digests.first, count, seen, answers, filters...);
+  const SplitBlockRef all[] = {filters...};
+  check_without_lanes(digests.first, count, seen, answers, all);
 }
 
 SEENBY_AVX512_END

@@ -48,7 +48,7 @@ inline void check_any(SplitBlockRef filter, const Digest* digests, std::size_t c
       }
     }
     const std::uint32_t hits = test_four(filter, digests + i);
-    store_last(reinterpret_cast<const std::uint8_t*>(&hits), 4, seen + i, answers);
+    store_answers(reinterpret_cast<const std::uint8_t*>(&hits), 4, seen + i, answers);
   }
   one_by_one::check<portable::test>(filter, digests + i, count - i, seen + i, answers);
 }
@@ -121,7 +121,7 @@ void check_groups(SplitBlockRef filter, const DigestLanes* lanes, std::size_t co
     } else {
       std::uint8_t last[16];
       vst1q_u8(last, found);
-      store_last(last, count - i, seen + i, answers);
+      store_answers(last, count - i, seen + i, answers);
     }
   }
 }

@@ -12,8 +12,7 @@ namespace portable {
 
 /// The lanes of sixteen digests, from `at` on; `bit` holds the bits' numbers within their bytes. Byte j of word i
 /// belongs to digest 4 * i + j, so that a vector's bytes are in the digests' order on a little-endian machine.
-[[gnu::always_inline]] inline void precompute_sixteen(const Digest* digests, DigestLanes& lanes,
-                                                      std::size_t at) noexcept {
+inline void precompute_sixteen(const Digest* digests, DigestLanes& lanes, std::size_t at) noexcept {
   alignas(16) std::uint32_t low[4][4];
   alignas(16) std::uint32_t high[4][4];
   for (std::size_t i = 0; i < 16; ++i) {
@@ -45,7 +44,7 @@ namespace portable {
   for (std::size_t i = 0; i < 4; ++i) std::memcpy(lanes.bytes[i].data() + at, &bytes[i], sizeof bytes[i]);
 }
 
-[[gnu::always_inline]] inline void precompute(const Digest* digests, std::size_t count, DigestLanes& lanes) noexcept {
+inline void precompute(const Digest* digests, std::size_t count, DigestLanes& lanes) noexcept {
   for (std::size_t i = 0; i < count; i += 16) {
     Digest sixteen[16] = {};
     std::memcpy(sixteen, digests + i, (count - i < 16 ? count - i : 16) * sizeof(Digest));

@@ -107,16 +107,18 @@ inline bool split_block_insert(std::byte* blocks, std::uint32_t block_count, Dig
   return static_cast<std::uint8_t>((before & static_cast<std::uint8_t>(answers)) + hits);
 }
 
-/// The last answers of a batch, fewer than a vector's: of each, `hits` has how many. Four at once: no sum carries.
-inline void store_last(const std::uint8_t* hits, std::size_t count, std::uint8_t* seen, Answers answers) noexcept {
-  for (; count >= 4; count -= 4, hits += 4, seen += 4) {
-    std::uint32_t before;
-    std::uint32_t added;
-    std::memcpy(&before, seen, 4);
-    std::memcpy(&added, hits, 4);
-    before = (answers == Answers::add ? before : 0) + added;
-    std::memcpy(seen, &before, 4);
-  }
+/// Answers of which `hits` has how many to keep or add. Eight and four at once: no sum of a byte carries into the next.
+inline void store_answers(const std::uint8_t* hits, std::size_t count, std::uint8_t* seen, Answers answers) noexcept {
+  const auto store = [&]<class Word>(Word added) {
+    Word before;
+    std::memcpy(&before, seen, sizeof(Word));
+    std::memcpy(&added, hits, sizeof(Word));
+    added += answers == Answers::add ? before : Word{0};
+    std::memcpy(seen, &added, sizeof(Word));
+    count -= sizeof(Word), hits += sizeof(Word), seen += sizeof(Word);
+  };
+  while (count >= 8) store(std::uint64_t{});
+  if (count >= 4) store(std::uint32_t{});
   for (std::size_t i = 0; i < count; ++i) seen[i] = answer(seen[i], hits[i], answers);
 }
 

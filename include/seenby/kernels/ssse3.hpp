@@ -42,53 +42,37 @@ SEENBY_SSSE3_INLINE __m128i load(const std::uint8_t* from) noexcept {
   return _mm_load_si128(reinterpret_cast<const __m128i*>(from));
 }
 
-/// 0xFF for each of sixteen candidates, from `at` on, that the filter may contain. `Groups` tables of four blocks.
-template <std::size_t Groups>
-SEENBY_SSSE3_INLINE __m128i hits(const Tables (&tables)[Groups], const DigestLanes::Row& block,
-                                 const DigestLanes& lanes, std::size_t at) noexcept {
-  // An index whose high bit is set reads zero: every table but the one that holds the candidate's block gets such.
-  __m128i place[Groups];
-  place[0] = load(block.data() + at);
-  if constexpr (Groups > 1) {
-    const __m128i any = place[0];
-#pragma GCC unroll 4
-    for (std::size_t g = 0; g < Groups; ++g) {
-      place[g] = _mm_adds_epu8(_mm_xor_si128(any, _mm_set1_epi8(static_cast<char>(16 * g))), _mm_set1_epi8(0x70));
-    }
-  }
-  __m128i missing = _mm_setzero_si128();
-#pragma GCC unroll 8
-  for (std::size_t word = 0; word < 8; ++word) {
-    // A lookup reads the low four bits and the highest alone: what else is in a row of bytes does not matter.
-    const __m128i bytes = load(lanes.bytes[word % 4].data() + at);
-    const __m128i byte = word < 4 ? bytes : _mm_srli_epi16(bytes, 4);
-    __m128i held = _mm_shuffle_epi8(load(tables[0][word].data()), _mm_or_si128(place[0], byte));
-#pragma GCC unroll 3
-    for (std::size_t g = 1; g < Groups; ++g) {
-      held = _mm_or_si128(held, _mm_shuffle_epi8(load(tables[g][word].data()), _mm_or_si128(place[g], byte)));
-    }
-    missing = _mm_or_si128(missing, _mm_andnot_si128(held, load(lanes.bit[word].data() + at)));
-  }
-  return _mm_cmpeq_epi8(missing, _mm_setzero_si128());
-}
-
-template <std::size_t Groups>
-SEENBY_SSSE3 void check_groups(SplitBlockRef filter, const DigestLanes* lanes, std::size_t count, std::uint8_t* seen,
-                               Answers answers) noexcept {
-  alignas(16) Tables tables[Groups];
-  for (std::uint32_t g = 0; g < Groups; ++g) transpose(filter, 4 * g, tables[g]);
-  const std::size_t n = filter.block_count == 0 ? 1 : filter.block_count;
+/// Adds the candidates whose block is among the four from `from` on and holds their bits.
+SEENBY_SSSE3 inline void check_four_blocks(SplitBlockRef filter, std::uint32_t from, const DigestLanes* lanes,
+                                           std::size_t count, std::uint8_t* seen, Answers answers) noexcept {
+  alignas(16) Tables tables;
+  transpose(filter, from, tables);
+  const std::size_t row = (filter.block_count - 1U) % small_filter_blocks;
   const __m128i kept = _mm_set1_epi8(static_cast<char>(answers));
+  const __m128i first = _mm_set1_epi8(static_cast<char>(4 * from));
   for (std::size_t i = 0; i < count; i += 16) {
     const DigestLanes& of = lanes[i / DigestLanes::candidates];
-    const __m128i found = hits(tables, of.block[n - 1], of, i % DigestLanes::candidates);
+    const std::size_t at = i % DigestLanes::candidates;
+    // An index whose high bit is set reads zero: those of candidates whose block is elsewhere get one.
+    const __m128i own = _mm_xor_si128(load(of.block[row].data() + at), first);
+    const __m128i place = _mm_adds_epu8(own, _mm_set1_epi8(0x70));
+    __m128i missing = _mm_setzero_si128();
+#pragma GCC unroll 8
+    for (std::size_t word = 0; word < 8; ++word) {
+      // A lookup reads the low four bits and the highest alone: what else is in a row of bytes does not matter.
+      const __m128i bytes = load(of.bytes[word % 4].data() + at);
+      const __m128i index = _mm_or_si128(place, word < 4 ? bytes : _mm_srli_epi16(bytes, 4));
+      const __m128i held = _mm_shuffle_epi8(load(tables[word].data()), index);
+      missing = _mm_or_si128(missing, _mm_andnot_si128(held, load(of.bit[word].data() + at)));
+    }
+    const __m128i found = _mm_cmpeq_epi8(missing, _mm_setzero_si128());
     if (count - i >= 16) {
       auto* to = reinterpret_cast<__m128i*>(seen + i);
       _mm_storeu_si128(to, _mm_sub_epi8(_mm_and_si128(_mm_loadu_si128(to), kept), found));
     } else {
       alignas(16) std::uint8_t last[16];
       _mm_store_si128(reinterpret_cast<__m128i*>(last), _mm_abs_epi8(found));
-      store_last(last, count - i, seen + i, answers);
+      store_answers(last, count - i, seen + i, answers);
     }
   }
 }
@@ -101,9 +85,9 @@ inline void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, s
   if (digests.lanes == nullptr || count < least_for_lanes || filter.block_count > small_filter_blocks) {
     return one_by_one::check<sse2::test>(filter, digests, count, seen, answers);
   }
-  if (filter.block_count <= 4) return check_groups<1>(filter, digests.lanes, count, seen, answers);
-  if (filter.block_count <= 8) return check_groups<2>(filter, digests.lanes, count, seen, answers);
-  check_groups<4>(filter, digests.lanes, count, seen, answers);
+  for (std::uint32_t from = 0; from < filter.block_count; from += 4) {
+    check_four_blocks(filter, from, digests.lanes, count, seen, from == 0 ? answers : Answers::add);
+  }
 }
 
 inline void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
@@ -112,17 +96,12 @@ inline void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef dig
   check(second, digests, count, seen, Answers::add);
 }
 
-/// Replaces the bits' numbers by the bits.
-SEENBY_SSSE3_INLINE void set_bits(DigestLanes& lanes) noexcept {
-  const __m128i bit_of_number = _mm_set1_epi64x(static_cast<long long>(0x8040201008040201U));
-  auto* bits = reinterpret_cast<__m128i*>(lanes.bit.data());
-  for (std::size_t i = 0; i < sizeof lanes.bit / 16; ++i) bits[i] = _mm_shuffle_epi8(bit_of_number, bits[i]);
-}
-
 SEENBY_SSSE3 inline void precompute(const Digest* digests, std::size_t count, DigestLanes* lanes) noexcept {
+  const __m128i bit_of_number = _mm_set1_epi64x(static_cast<long long>(0x8040201008040201U));
   for (std::size_t i = 0; i < count; i += DigestLanes::candidates, ++lanes) {
     portable::precompute(digests + i, std::min(count - i, DigestLanes::candidates), *lanes);
-    set_bits(*lanes);
+    auto* bits = reinterpret_cast<__m128i*>(lanes->bit.data());
+    for (std::size_t j = 0; j < sizeof lanes->bit / 16; ++j) bits[j] = _mm_shuffle_epi8(bit_of_number, bits[j]);
   }
 }
 

@@ -12,46 +12,32 @@
 #include <string_view>
 #include <vector>
 
-#include "seenby/kernels/avx2.hpp"
-#include "seenby/kernels/avx512.hpp"
-#include "seenby/kernels/neon.hpp"
 #include "seenby/kernels/portable.hpp"
 #include "seenby/kernels/scalar.hpp"
 #include "seenby/kernels/sse2.hpp"
-#include "seenby/kernels/ssse3.hpp"
+
+// With SEENBY_COMPILED the kernels' code is in a library, and a unit compiles none of it.
+#if defined(SEENBY_COMPILED)
+namespace seenby::detail {
+extern const std::span<const Kernel> library_kernels;
+}
+#if defined(__AVX2__)
+#include "seenby/kernels/avx2.hpp"
+#endif
+#else
+#include "seenby/kernels/every_kernel.hpp"
+#endif
 
 SEENBY_DETAIL_BEGIN
 
 /// Every kernel in this build, the slowest first; the machine may lack the later ones.
 [[nodiscard]] inline std::span<const Kernel> compiled_kernels() noexcept {
-  static constexpr auto always = []() noexcept { return true; };
-  static constexpr Kernel kernels[] = {
-    {"scalar", always, one_by_one::check<split_block_test>, one_by_one::check_pair<split_block_test>,
-     one_by_one::insert<split_block_insert>, scalar::match_add, scalar::compress, nullptr, 0},
-#if defined(SEENBY_SIMD)
-    {"portable", always, one_by_one::check<portable::test>, one_by_one::check_pair<portable::test>,
-     one_by_one::insert<portable::insert>, scalar::match_add, scalar::compress, nullptr, 0},
+#if defined(SEENBY_COMPILED)
+  return library_kernels;
+#else
+  return every_kernel;
 #endif
-#if defined(SEENBY_X86_KERNELS)
-    {"sse2", always, one_by_one::check<sse2::test>, one_by_one::check_pair<sse2::test>,
-     one_by_one::insert<sse2::insert>, scalar::match_add, scalar::compress, nullptr, 0},
-    {"ssse3", cpu_has_ssse3, ssse3::check, ssse3::check_pair, one_by_one::insert<sse2::insert>, scalar::match_add,
-     scalar::compress, ssse3::precompute, ssse3::least_for_lanes},
-    {"avx2", cpu_has_avx2, avx2::check, avx2::check_pair, avx2::insert, avx2::match_add, avx2::compress,
-     avx2::precompute, avx2::least_for_lanes},
-    {"avx512", cpu_has_avx512, avx512::check, avx512::check_pair, avx2::insert, avx512::match_add, avx512::compress,
-     avx512::precompute, avx512::least_for_lanes},
-#endif
-#if defined(SEENBY_NEON_KERNELS)
-    {"neon", always, neon::check, neon::check_pair, one_by_one::insert<portable::insert>, scalar::match_add,
-     scalar::compress, neon::precompute, neon::least_for_lanes},
-#endif
-  };
-  return kernels;
 }
-
-/// Where AVX2's kernel is among the compiled ones; those behind it need what it needs.
-inline constexpr std::size_t avx2_kernel = 4;
 
 SEENBY_DETAIL_END
 
@@ -154,6 +140,8 @@ inline std::size_t compress(const std::uint8_t* seen, std::size_t count, std::ui
   return portable::test(filter, digest);
 #elif defined(__AVX2__)
   return avx2::test(filter, digest);
+#elif defined(SEENBY_COMPILED)
+  return sse2::test(filter, digest);
 #else
   std::size_t choice = chosen_kernel.load(std::memory_order_relaxed);
   if (choice == no_kernel) [[unlikely]] { choice = choose_kernel(); }
