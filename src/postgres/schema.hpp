@@ -1,0 +1,29 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The tables of a history in PostgreSQL, version by version, and its months.
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "pool.hpp"
+#include "seenby/clock.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/result.hpp"
+
+namespace seenby::postgres {
+
+/// Creates the tables, or brings those of an older version up to date; then compares the kinds of users and items with
+/// those that are written there.
+Result<void> prepare_schema(Pool& pool, const std::string& schema, ItemKind user_kind, ItemKind item_kind);
+
+/// The month of a time that has a partition of its own; nothing where `events_other` takes it.
+[[nodiscard]] std::optional<std::chrono::year_month> month_of(Time time, Time now);
+
+/// Creates a month's partition unless there is one, or unless `events_other` holds rows of that month already.
+Result<void> create_month(Pool& pool, const std::string& schema, std::chrono::year_month month);
+
+/// Drops the months that were over at a time; how many.
+Result<std::size_t> drop_months(Pool& pool, const std::string& schema, Time time);
+
+}  // namespace seenby::postgres
