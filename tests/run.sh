@@ -17,7 +17,7 @@ packages=(
   libxxhash-dev 'catch2>=3'
   libcli11-dev nlohmann-json3-dev
   libhiredis-dev redis-server valkey-server openssl
-  libssl-dev liblmdb-dev libsqlite3-dev libpq-dev postgresql
+  libssl-dev liblmdb-dev libicu-dev libsqlite3-dev libpq-dev postgresql
 )
 for preset in "$@"; do
   case $preset in
