@@ -50,18 +50,6 @@ TEST_CASE("what leaves the window comes back, oldest first where the page is thi
   CHECK(picked(pool, filter.select_unseen(pool, {alice})) == Ids{0, 5});
 }
 
-TEST_CASE("a hide outlasts the window", "[003-07]") {
-  Time now{1000 * day};
-  SeenFilter filter{Store{
-      {.wrong_hide_rate = 0.01, .window = 30 * day, .slices = 6, .clock = Clock::simulated([&now] { return now; })}}};
-  REQUIRE(filter.record(alice, std::uint64_t{1}));
-  filter.hide(alice, std::uint64_t{2});
-  now += 365 * day;
-  REQUIRE(filter.record(alice, std::uint64_t{3}));
-  const CandidatePool pool{Ids{1, 2, 3}};
-  CHECK(picked(pool, filter.select_unseen(pool, {alice})) == Ids{1});
-}
-
 TEST_CASE("users merge: what either saw is seen, and the one that is gone is unknown") {
   MemoryHistory<std::uint64_t, std::uint64_t> history;
   SeenFilter filter{Store{{.wrong_hide_rate = 1e-6}}, history};
@@ -169,7 +157,7 @@ TEST_CASE("against an exact model with a random clock: nothing within the window
   }
 }
 
-TEST_CASE("many threads select while users grow, and nothing acknowledged is missed", "[concurrent][000-20][000-13]") {
+TEST_CASE("many threads select while users grow, and nothing acknowledged is missed", "[concurrent][000-20]") {
   SeenFilter filter{Store{{.wrong_hide_rate = 0.05, .users_per_request = 2, .initial_items = 4}}};
   std::atomic<std::uint64_t> acknowledged{0};
   std::atomic<bool> wrong{false};

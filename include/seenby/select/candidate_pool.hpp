@@ -126,6 +126,10 @@ class CandidatePool {
   [[no_unique_address]] Hash hash_;
 };
 
+template <class Item>
+CandidatePool(std::vector<Item>) -> CandidatePool<detail::Kept<Item>>;
+template <class Item, Hasher Hash>
+CandidatePool(std::vector<Item>, Hash) -> CandidatePool<detail::Kept<Item>, Hash>;
 template <detail::ItemRange Range>
 CandidatePool(const Range&) -> CandidatePool<detail::Kept<detail::RangeValue<Range>>>;
 template <detail::ItemRange Range, Hasher Hash>

@@ -25,6 +25,7 @@
 #include "seenby/result.hpp"
 #include "seenby/select/candidates.hpp"
 #include "seenby/select/overlays.hpp"
+#include "seenby/select/requirements.hpp"
 #include "seenby/select/selection.hpp"
 #include "seenby/stores/filter_store.hpp"
 
@@ -59,6 +60,9 @@ inline std::size_t place_unseen(std::span<const std::uint8_t> seen_by, std::uint
 template <class Store, class History, class Item>
 class PageBuilder {
  public:
+  static_assert(std::is_void_v<ItemOf<Store, History>> || std::same_as<Item, ItemOf<Store, History>>,
+                "seenby: expected candidates of the history's item_type");
+
   using User = typename Store::user_type;
   using Hash = typename Store::hasher_type;
   using Pool = CandidatePool<Item, Hash>;

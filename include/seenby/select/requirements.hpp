@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <span>
-#include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -46,36 +46,53 @@ struct HasherOfStore<Store> {
 template <class Store>
 using HasherOf = typename HasherOfStore<Store>::type;
 
-template <class History>
-struct ItemOfHistory {
-  using type = std::uint64_t;
+/// The type of item that a history or a store prescribes; void where it takes any.
+template <class Store, class History>
+struct PrescribedItem {
+  using type = void;
 };
-template <class History>
+template <class Store, class History>
 requires requires { typename History::item_type; }
-struct ItemOfHistory<History> {
+struct PrescribedItem<Store, History> {
   using type = typename History::item_type;
 };
-template <class History>
-using ItemOf = typename ItemOfHistory<History>::type;
-
-/// What a store is asked for: its own items where it takes no others, else the history's.
-template <class Store, class History>
-struct ItemOfStore {
-  using type = ItemOf<History>;
-};
-template <class Store, class History>
+template <class Store>
 requires requires { typename Store::item_type; }
-struct ItemOfStore<Store, History> {
+struct PrescribedItem<Store, NoHistory> {
   using type = typename Store::item_type;
 };
+template <class Store, class History>
+using ItemOf = typename PrescribedItem<Store, History>::type;
 
-/// What is written of an item: the history's type; without a history the item itself, or a view of a string.
-template <class History, class Item>
-using Written = std::conditional_t<!StringItem<Item>, Item,
-                                   std::conditional_t<std::same_as<History, NoHistory>, std::string_view, std::string>>;
-template <class History, class Item>
-inline constexpr bool recordable =
-    std::same_as<History, NoHistory> || std::same_as<Written<History, Item>, Written<History, ItemOf<History>>>;
+/// Whether an item can be recorded: any where no type is prescribed; else one of the same kind that the type holds.
+template <class Item, class Prescribed>
+[[nodiscard]] consteval bool recordable() {
+  if constexpr (std::is_void_v<Prescribed> || std::same_as<Item, Prescribed>) {
+    return true;
+  } else {
+    return item_kind<Item> == item_kind<Prescribed> &&
+           (!IntegerItem<Item> || sizeof(Prescribed) == sizeof(std::uint64_t));
+  }
+}
+/// What is handed on of an item: the type prescribed; else the item itself, or a view of a string.
+template <class Item, class Prescribed>
+struct HandedOn {
+  using type = Prescribed;
+};
+template <class Item>
+struct HandedOn<Item, void> {
+  using type = std::conditional_t<StringItem<Item>, std::string_view, Item>;
+};
+
+/// The item as it is handed on.
+template <class Handed, class Item>
+[[nodiscard]] Handed handed_on(const Item& item) {
+  if constexpr (StringItem<Handed>) {
+    return Handed(std::string_view(item));
+  } else {
+    return static_cast<Handed>(item);
+  }
+}
 
 /// A store that can make one user of two.
 template <class Store>
@@ -87,6 +104,10 @@ template <class Store, class Item>
 concept TimedStoreFor = requires(Store& store, const UserOf<Store>& user, const ItemBatch<Item>& batch, Time when) {
   { store.record(user, batch, when) } -> std::same_as<Result<RecordOutcome>>;
 };
+
+/// An integer where no item is prescribed.
+template <class Prescribed>
+using AnyItem = std::conditional_t<std::is_void_v<Prescribed>, std::uint64_t, Prescribed>;
 
 // clang-format off
 template <class Store, class Item>
@@ -111,7 +132,7 @@ struct RequireStore {
 template <class History>
 struct RequireHistory {
   using User = UserOf<History>;
-  using Item = ItemOf<History>;
+  using Item = AnyItem<ItemOf<void, History>>;
   using Items = std::span<const Item>;
   static_assert(requires { typename History::user_type; }, "seenby: a history needs a user_type");
   static_assert(requires { typename History::item_type; } && HashableItem<Item>, "seenby: a history needs an item_type that is an integer, a string or bytes");

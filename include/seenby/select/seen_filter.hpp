@@ -13,6 +13,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -77,9 +78,10 @@ struct SeenCounters {
 /// Thread safety: any thread may call any member at any time, but for those "for set-up". Moving it is for set-up only.
 template <class Store, class History = NoHistory>
 class SeenFilter {
-  static_assert(sizeof(detail::RequireStore<Store, typename detail::ItemOfStore<Store, History>::type>) +
-                    sizeof(detail::RequireHistory<History>) >
-                0);
+  using Prescribed = detail::ItemOf<Store, History>;
+  using Required =
+      std::tuple<detail::RequireStore<Store, detail::AnyItem<Prescribed>>, detail::RequireHistory<History>>;
+  static_assert(sizeof(Required) > 0);
 
  public:
   using store_type = Store;
@@ -126,26 +128,21 @@ class SeenFilter {
   /// store's (the history has it).
   template <HashableItem Item>
   Result<RecordOutcome> record(const user_type& user, const Item& item, std::optional<Time> when = {}) {
-    using Written = detail::Written<History, Item>;
-    if constexpr (std::same_as<Written, Item>) {
-      return write(user, std::span<const Item>(&item, 1), when);
-    } else {
-      const Written written{std::string_view(item)};
-      return write(user, std::span<const Written>(&written, 1), when);
-    }
+    const auto handed = hand_on(item);
+    return write(user, std::span(&handed, 1), when);
   }
   /// As record, for many items in one go: one write of the history, one of the store. No items: nothing is done, and an
   /// unknown user stays unknown.
   template <detail::ItemRange Range>
   Result<RecordOutcome> record_all(const user_type& user, const Range& items, std::optional<Time> when = {}) {
     using Item = detail::RangeValue<Range>;
-    using Written = detail::Written<History, Item>;
-    if constexpr (detail::ContiguousRange<Range> && std::same_as<Written, Item>) {
+    using Handed = decltype(hand_on(std::declval<const Item&>()));
+    if constexpr (detail::ContiguousRange<Range> && std::same_as<Handed, Item>) {
       return write(user, std::span<const Item>(std::ranges::data(items), std::ranges::size(items)), when);
     } else {
-      std::vector<Written> copy;
-      for (const auto& item : items) copy.emplace_back(item);
-      return write(user, std::span<const Written>(copy), when);
+      std::vector<Handed> copy;
+      for (const auto& item : items) copy.push_back(hand_on(item));
+      return write(user, std::span<const Handed>(copy), when);
     }
   }
   /// Gives a new user an explicit empty filter, so that "nothing seen yet" is an answer and not `unknown`.
@@ -162,7 +159,7 @@ class SeenFilter {
   /// Never shows this item to this user again, whatever the window. True when it was not hidden before.
   template <HashableItem Item>
   bool hide(const user_type& user, const Item& item) {
-    static_assert(detail::recordable<History, Item>, "seenby: expected an item of the history's item_type");
+    static_assert(detail::recordable<Item, Prescribed>(), "seenby: expected an item of the history's item_type");
     return exact_->overlays.hides.add(detail::user_key(user), store_.hasher()(item), item_kind<Item>,
                                       detail::text_of_item(item));
   }
@@ -172,9 +169,9 @@ class SeenFilter {
   }
   /// What the user hid, in the order it was hidden: the items of Item's kind (integers, text or bytes) that an Item can
   /// hold. With a history, of its item type.
-  template <HashableItem Item = detail::ItemOf<History>>
+  template <HashableItem Item = detail::AnyItem<Prescribed>>
   [[nodiscard]] std::vector<Item> hidden(const user_type& user) const {
-    static_assert(detail::recordable<History, Item>, "seenby: expected the history's item_type");
+    static_assert(detail::recordable<Item, Prescribed>(), "seenby: expected the history's item_type");
     std::vector<Item> items;
     for (std::string& text : exact_->overlays.hides.list(detail::user_key(user), item_kind<Item>)) {
       if (auto item = detail::item_of_text<Item>(std::move(text))) items.push_back(*std::move(item));
@@ -273,7 +270,8 @@ class SeenFilter {
   }
 
   /// What the filter says of one item: hides, items in flight and the last items first, then the store. For one
-  /// look-up; a page is select_unseen's. Allocates nothing and counts as no request.
+  /// look-up; a page is select_unseen's. Allocates nothing that the store does not (it may want a std::string where the
+  /// history keeps strings), and counts as no request.
   template <HashableItem Item>
   [[nodiscard]] Answer ask(const user_type& user, const Item& item) const {
     const Digest digest = store_.hasher()(item);
@@ -283,11 +281,11 @@ class SeenFilter {
                              [&](Digest known) { certain = certain || known == digest; });
       if (certain) return Answer::seen;
     }
-    using Asked = std::conditional_t<StringItem<Item>, std::string_view, Item>;
-    const Asked asked(item);
+    const auto asked = hand_on(item);
     std::uint8_t seen_by = 0;
     UserStatus status;
-    store_.check(std::span(&user, 1), ItemBatch<Asked>{std::span(&asked, 1), std::span(&digest, 1)},
+    store_.check(std::span(&user, 1),
+                 ItemBatch<std::remove_const_t<decltype(asked)>>{std::span(&asked, 1), std::span(&digest, 1)},
                  std::span(&seen_by, 1), std::span(&status, 1));
     if (seen_by != 0) return Answer::seen;
     return status.state == UserState::known ? Answer::unseen : Answer::unknown;
@@ -367,6 +365,12 @@ class SeenFilter {
     return digests;
   }
 
+  template <class Item>
+  [[nodiscard]] static auto hand_on(const Item& item) {
+    static_assert(detail::recordable<Item, Prescribed>(), "seenby: expected items of the history's item_type");
+    return detail::handed_on<typename detail::HandedOn<Item, Prescribed>::type>(item);
+  }
+
   // Record
 
   /// Counts the items of a write that ends, or is thrown out of, before it is done.
@@ -381,7 +385,6 @@ class SeenFilter {
 
   template <class Item>
   Result<RecordOutcome> write(const user_type& user, std::span<const Item> items, std::optional<Time> when) {
-    static_assert(detail::recordable<History, Item>, "seenby: expected items of the history's item_type");
     if (items.empty()) return RecordOutcome{};
     if (items.size() > 1) return write_batch(user, ItemBatch<Item>{items, digests_of(items)}, when);
     const Digest digest = store_.hasher()(items[0]);
@@ -398,7 +401,7 @@ class SeenFilter {
         has_history || when || exact.shadow || exact.overlays.last.keeps() || !exact.overlays.in_flight.empty();
     const Time current = timed ? now() : Time{};
     const Time at = when.value_or(current);
-    if (exact.shadow) begin_shadow<Item>(user, batch.digests, at);
+    if (exact.shadow) begin_shadow(user, batch.digests, at);
     if constexpr (has_history) {
       if (auto done = history_->append(user, batch.items, at); !done) return std::move(done).error();
     }
@@ -422,19 +425,19 @@ class SeenFilter {
     }
   }
 
-  template <class Item>
   void begin_shadow(const user_type& user, std::span<const Digest> digests, Time at) {
     const auto key = detail::user_key(user);
-    detail::shadow_meet<Item>(*exact_->shadow, store_, user, key, [&](std::vector<SeenDigest>& past) {
-      if constexpr (has_history) {
-        auto account = replay_of(*history_, hasher_type(store_.hasher()))(user, all_time);
-        if (!account) return false;
-        past = *std::move(account);
-        return true;
-      } else {
-        return false;
-      }
-    });
+    detail::shadow_meet<detail::AnyItem<Prescribed>>(
+        *exact_->shadow, store_, user, key, [&](std::vector<SeenDigest>& past) {
+          if constexpr (has_history) {
+            auto account = replay_of(*history_, hasher_type(store_.hasher()))(user, all_time);
+            if (!account) return false;
+            past = *std::move(account);
+            return true;
+          } else {
+            return false;
+          }
+        });
     exact_->shadow->begin_write(key, digests, at);
   }
 

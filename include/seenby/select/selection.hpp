@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -124,10 +125,14 @@ class Request {
  public:
   using Pool = CandidatePool<Item, Hash>;
   using Options = SelectOptions<Item, Hash>;
+  // GCC 12 ends in an internal error at {pool, users, {.limit = 5}} in a list unless this is known by then.
+  static_assert(std::is_nothrow_default_constructible_v<std::vector<typename Options::Relaxation>>);
 
-  Request(const Pool& pool, std::span<const User> users, Options options = {})
+  Request(const Pool& pool, std::span<const User> users) : pool_(&pool), users_(users) {}
+  Request(const Pool& pool, std::span<const User> users, Options options)
       : pool_(&pool), users_(users), options_(std::move(options)) {}
-  Request(const Pool&&, std::span<const User>, Options = {}) = delete;
+  Request(const Pool&&, std::span<const User>) = delete;
+  Request(const Pool&&, std::span<const User>, Options) = delete;
 
   [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }
   [[nodiscard]] std::span<const User> users() const noexcept { return users_; }
@@ -139,7 +144,9 @@ class Request {
   Options options_;
 };
 template <class Item, class Hash, detail::ContiguousRange Users>
-Request(const CandidatePool<Item, Hash>&, const Users&, SelectOptions<Item, Hash> = {})
+Request(const CandidatePool<Item, Hash>&, const Users&) -> Request<detail::RangeValue<Users>, Item, Hash>;
+template <class Item, class Hash, detail::ContiguousRange Users>
+Request(const CandidatePool<Item, Hash>&, const Users&, SelectOptions<Item, Hash>)
     -> Request<detail::RangeValue<Users>, Item, Hash>;
 
 }  // namespace seenby

@@ -117,7 +117,7 @@ class Shadow {
   Counts counts_;
 };
 
-/// Begins to track a sampled user at their first record: from the history's whole account, or as somebody new where
+/// Begins to track a sampled user at their first record: from the history's whole account, or as a new user where
 /// the store has no filter yet.
 template <class Item, class Key, class Store, class Account>
 void shadow_meet(Shadow<Key>& shadow, const Store& store, const typename Store::user_type& user, const Key& key,

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Namespace: surfaces and tenants apart.
+
+#include "seenby/select/namespace.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <string>
+
+#include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/memory_store.hpp"
+
+using namespace seenby;
+
+TEST_CASE("namespaces keep one user's surfaces and tenants apart") {
+  const Namespace quiz{"quiz"};
+  const Namespace feed{"feed"};
+  SeenFilter filter{MemoryStore<std::string>{}};
+  REQUIRE(filter.record(quiz("alice"), std::uint64_t{7}));
+  REQUIRE(filter.create(feed("alice")));
+  CHECK(filter.ask(quiz("alice"), std::uint64_t{7}) == Answer::seen);
+  CHECK(filter.ask(feed("alice"), std::uint64_t{7}) == Answer::unseen);
+  CHECK(Namespace{"a:b"}("c") != Namespace{"a"}("b:c"));
+  CHECK(Namespace{"a\\"}(":c") != Namespace{"a"}("\\:c"));
+  CHECK(Namespace{"tenant"}.inside("42")(std::uint64_t{7}) == "tenant:42:7");
+}
