@@ -88,20 +88,29 @@ function(seenby_add_components)
 endfunction()
 
 # Defines and exports seenby::<name>, called from src/<name>/CMakeLists.txt once its dependencies are found:
-#   seenby_add_component(redis SOURCES a.cpp PRIVATE PkgConfig::hiredis PUBLIC ... FIND "the lines that find them again")
+#   seenby_add_component(redis SOURCES a.cpp PRIVATE PkgConfig::hiredis PUBLIC ... FIND "the lines that find them again"
+#                        REQUIRES hiredis EXPORTS "seenby::Name*")
 # Its public headers are include/seenby/<name>/*.hpp. FIND is put into the installed package file, since a static
 # library needs its dependencies at the consumer's link as well; find_dependency and PkgConfig are loaded there.
+# REQUIRES are the same as pkg-config modules. A shared library exports the namespace seenby::<name>, and EXPORTS.
 function(seenby_add_component name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FIND" "SOURCES;PRIVATE;PUBLIC")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FIND" "SOURCES;PRIVATE;PUBLIC;REQUIRES;EXPORTS")
   set(target seenby_${name})
   add_library(${target} ${arg_SOURCES})
   add_library(seenby::${name} ALIAS ${target})
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/seenby/${name}/*.hpp")
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
   target_link_libraries(${target} PUBLIC seenby ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON
-                                             POSITION_INDEPENDENT_CODE ON VERSION ${PROJECT_VERSION})
+  # Until 1.0 a minor version may break its users.
+  set_target_properties(
+    ${target} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON POSITION_INDEPENDENT_CODE ON DEFINE_SYMBOL ""
+                         VISIBILITY_INLINES_HIDDEN ON VERSION ${PROJECT_VERSION}
+                         SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   seenby_target_warnings(${target})
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "SHARED_LIBRARY" AND UNIX AND NOT APPLE)
+    seenby_export_only(${target} "seenby::${name}::*" ${arg_EXPORTS})
+  endif()
   if(SEENBY_INSTALL)
     set(destination "${CMAKE_INSTALL_LIBDIR}/cmake/seenby")
     install(TARGETS ${target} EXPORT seenby-${name} FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -109,7 +118,48 @@ function(seenby_add_component name)
     file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/package/seenby-${name}.cmake" @ONLY CONTENT
          "# Finds what seenby::${name} needs, then defines it.\n@arg_FIND@\ninclude(\"\${CMAKE_CURRENT_LIST_DIR}/seenby-${name}-targets.cmake\")\n")
     install(FILES "${PROJECT_BINARY_DIR}/package/seenby-${name}.cmake" DESTINATION "${destination}")
+    list(JOIN arg_REQUIRES " " requires)
+    if(type STREQUAL "STATIC_LIBRARY")
+      seenby_install_pkgconfig(seenby-${name} "Requires: seenby ${requires}" "Libs: -L\${libdir} -l${target} -pthread")
+    else()
+      seenby_install_pkgconfig(seenby-${name} "Requires: seenby" "Requires.private: ${requires}"
+                               "Libs: -L\${libdir} -l${target}")
+    endif()
   endif()
+endfunction()
+
+# Leaves of a shared library's symbols those that match the patterns, and their run-time type information: what
+# templates and inline functions left there is the business of whoever includes them.
+function(seenby_export_only target)
+  set(lines)
+  foreach(pattern IN LISTS ARGN)
+    string(APPEND lines "    ${pattern};\n    typeinfo?for?${pattern};\n    typeinfo?name?for?${pattern};\n"
+           "    vtable?for?${pattern};\n")
+  endforeach()
+  set(script "${CMAKE_CURRENT_BINARY_DIR}/${target}.map")
+  file(CONFIGURE OUTPUT "${script}" @ONLY CONTENT "{\n  global: extern \"C++\" {\n@lines@  };\n  local: *;\n};\n")
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${script}")
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${script}")
+endfunction()
+
+# Installs NAME.pc with the lines given. Its paths follow the file, wherever the package is moved.
+function(seenby_install_pkgconfig name)
+  file(RELATIVE_PATH prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+  string(REGEX REPLACE "/$" "" prefix "${prefix}")
+  list(JOIN ARGN "\n" lines)
+  file(
+    CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/package/${name}.pc" @ONLY CONTENT
+    "prefix=\${pcfiledir}/@prefix@
+libdir=\${prefix}/@CMAKE_INSTALL_LIBDIR@
+includedir=\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
+
+Name: @name@
+Description: @PROJECT_DESCRIPTION@ (needs xxhash.h)
+Version: @PROJECT_VERSION@
+@lines@
+Cflags: -I\${includedir}
+")
+  install(FILES "${PROJECT_BINARY_DIR}/package/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endfunction()
 
 # The core's export, the package's config and version files, and the find module that they need.
@@ -125,6 +175,8 @@ function(seenby_install_package)
                                    COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
   install(FILES "${PROJECT_BINARY_DIR}/package/seenby-config.cmake"
                 "${PROJECT_BINARY_DIR}/package/seenby-config-version.cmake"
-                "${PROJECT_SOURCE_DIR}/cmake/FindxxHash.cmake" DESTINATION "${destination}")
+                "${PROJECT_SOURCE_DIR}/cmake/FindxxHash.cmake"
+                "${PROJECT_SOURCE_DIR}/cmake/SeenbyComponentHint.cmake" DESTINATION "${destination}")
+  seenby_install_pkgconfig(seenby)
   install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 endfunction()

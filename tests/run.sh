@@ -59,8 +59,12 @@ run_ctest() {
 # What a test may skip for in CI: what no distribution packages, and what is asked for by hand.
 excused="SEENBY_REDISBLOOM_MODULE|hiredis_ssl|this build has TLS|SEENBY_SOAK|the real log is not here|a sanitizer's"
 
-# The reasons the skipped tests gave, a line each.
-reasons() { sed -n '/: SKIPPED:$/,/^===/{/: SKIPPED:$/d;/^explicitly with message:$/d;/^===/d;/^$/d;s/^ *//;p}' "$1"; }
+# The reasons the skipped tests gave, a line each: Catch2 wraps a long one.
+reasons() {
+  awk '/: SKIPPED:$/ {inside = 1; text = ""; next}
+       inside && (/^===/ || /^$/) {if (text != "") {print text; inside = 0}; next}
+       inside && !/^explicitly with message:$/ {sub(/^ +/, ""); text = text == "" ? $0 : text " " $0}' "$1"
+}
 
 # Adds ctest's own summary of a log to the counts.
 count() {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # One way of using seenby from outside, held by ctest:
-#   check.sh BUILD_DIR CXX install | find_package | wrong_version | missing_component | component NAME |
-#                          add_subdirectory | plain_compiler | two_units
+#   check.sh BUILD_DIR CXX install | find_package | wrong_version | missing_component | forgotten_component NAME |
+#                          component NAME | pkg_config NAME... | shared NAME... | add_subdirectory | plain_compiler |
+#                          one_minimum | two_units
 set -euo pipefail
 build=$1 cxx=$2 what=$3
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -59,6 +60,66 @@ case $what in
     configure -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION=0.1 -DWANT_COMPONENTS="$4"
     cmake --build "$dir"
     "$dir/consumer"
+    ;;
+  forgotten_component)
+    refused "consumer links seenby::$4: write find_package(seenby REQUIRED COMPONENTS $4)" \
+      -DCMAKE_PREFIX_PATH="$prefix" -DLINK_COMPONENTS="$4"
+    # Another find_package, wherever it is, may ask for it.
+    configure -DCMAKE_PREFIX_PATH="$prefix" -DWANT_COMPONENTS="$4" -DLINK_COMPONENTS="$4"
+    ;;
+  pkg_config)
+    # The core and each component, without CMake, from wherever the package was moved to.
+    mv "$prefix" "$dir/moved"
+    trap 'mv "$dir/moved" "$prefix"' EXIT
+    PKG_CONFIG_PATH=$(dirname "$(find "$dir/moved" -name seenby.pc)")
+    export PKG_CONFIG_PATH
+    test "$(pkg-config --modversion seenby)" = "$(sed -n 's/.*SEENBY_VERSION "\(.*\)"/\1/p' "$source/include/seenby/version.hpp")"
+    consumer=$source/tests/package/consumer
+    read -ra flags < <(pkg-config --cflags seenby)
+    "$cxx" -std=c++20 "${flags[@]}" "$consumer/main.cpp" -o "$dir/consumer"
+    "$dir/consumer"
+    for component in "${@:4}"; do
+      sources=("$consumer/main.cpp")
+      if [ -e "$consumer/$component.cpp" ]; then sources+=("$consumer/$component.cpp"); fi
+      read -ra flags < <(pkg-config --cflags --libs "seenby-$component")
+      "$cxx" -std=c++20 "${sources[@]}" "${flags[@]}" -o "$dir/$component"
+      "$dir/$component"
+    done
+    ;;
+  shared)
+    # Shared libraries say their version and export what is theirs, not what the templates they use left there.
+    configured=$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "$build/CMakeCache.txt")
+    cmake -S "$source" -B "$dir/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE="$configured" \
+      -DBUILD_SHARED_LIBS=ON -DSEENBY_BUILD_TESTS=OFF -DSEENBY_BUILD_TOOL=OFF -DSEENBY_BUILD_EXAMPLES=OFF
+    cmake --build "$dir/build" -j 1
+    cmake --install "$dir/build" --prefix "$dir/prefix" >"$dir/log"
+    for component in "${@:4}"; do
+      library=$(find "$dir/prefix" -name "libseenby_$component.so")
+      readelf -d "$library" | grep -E "SONAME.*libseenby_$component\.so\.[0-9]+\.[0-9]+\]"
+      nm -DC --defined-only "$library" | cut -d' ' -f3- >"$dir/$component.symbols"
+      if grep -vE '^((typeinfo|typeinfo name|vtable) for )?seenby::' "$dir/$component.symbols"; then
+        echo "libseenby_$component.so exports the symbols above, which are not seenby's"
+        exit 1
+      fi
+      echo "libseenby_$component.so exports $(wc -l <"$dir/$component.symbols") symbols"
+      count=$(wc -l <"$dir/$component.symbols")
+      test "$count" -gt 0
+      test "$count" -le 400
+    done
+    configure -DCMAKE_PREFIX_PATH="$dir/prefix" -DWANT_COMPONENTS="$(IFS=';' && echo "${*:4}")"
+    cmake --build "$dir"
+    "$dir/consumer"
+    ;;
+  one_minimum)
+    # Every place that states the CMake it needs states the same.
+    stated=$(cd "$source" && {
+      sed -nE 's/^cmake_minimum_required\(VERSION ([0-9.]+).*/\1/p' CMakeLists.txt tests/package/consumer/CMakeLists.txt
+      sed -nE 's/.*"cmakeMinimumRequired": \{"major": ([0-9]+), "minor": ([0-9]+).*/\1.\2/p' CMakePresets.json
+      sed -nE 's/.*CMake ([0-9]+\.[0-9]+) and later.*/\1/p' README.md
+    })
+    echo "$stated"
+    test "$(wc -l <<<"$stated")" -eq 4
+    test "$(sort -u <<<"$stated" | wc -l)" -eq 1
     ;;
   add_subdirectory)
     configure -DSEENBY_SOURCE="$source"
