@@ -139,12 +139,11 @@ struct LaneRun {
 
 namespace scalar {
 
-template <bool Add>
-void check_fingerprints(const FingerprintRef& table, DigestsRef digests, std::size_t count,
-                        std::uint8_t* seen) noexcept {
+inline void check_fingerprints(const FingerprintRef& table, DigestsRef digests, std::size_t count, std::uint8_t* seen,
+                               Answers answers) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const auto hit = static_cast<std::uint8_t>(fingerprint_test(table, digests[i]));
-    seen[i] = Add ? static_cast<std::uint8_t>(seen[i] + hit) : hit;
+    seen[i] = static_cast<std::uint8_t>((seen[i] & static_cast<std::uint8_t>(answers)) + hit);
   }
 }
 

@@ -12,11 +12,11 @@ SEENBY_DETAIL_BEGIN
 
 /// seen[i] = 1 when a live lane of the table matches digest i, else 0.
 inline void check(const FingerprintRef& table, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
-  scalar::check_fingerprints<false>(table, digests, count, seen);
+  scalar::check_fingerprints(table, digests, count, seen, Answers::replace);
 }
 /// seen[i] += 1 when a live lane of the table matches digest i.
 inline void check_add(const FingerprintRef& table, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
-  scalar::check_fingerprints<true>(table, digests, count, seen);
+  scalar::check_fingerprints(table, digests, count, seen, Answers::add);
 }
 /// seen[i] = how many of two tables have a live lane that matches digest i.
 inline void check_pair(const FingerprintRef& first, const FingerprintRef& second, DigestsRef digests, std::size_t count,
