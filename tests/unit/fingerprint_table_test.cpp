@@ -86,6 +86,33 @@ std::uint64_t hits_of(const FingerprintView& view, seenby::test::Random& random,
   return hits;
 }
 
+/// Asks every kernel that runs here about random digests and some of `inside`.
+void require_equal_kernels(const FingerprintView& view, FingerprintWindow window, seenby::test::Random& random,
+                           const std::vector<Digest>& inside = {}) {
+  using seenby::detail::Answers;
+  std::vector<Digest> digests(random.below(150));
+  for (Digest& digest : digests) {
+    digest = inside.empty() || random.below(2) == 0 ? Digest{random()} : inside[random.below(inside.size())];
+  }
+  for (const auto& ref : {view.ref(), view.shape().sliced ? view.ref(window) : view.ref()}) {
+    std::vector<std::uint8_t> expected(digests.size() + 1, 0xA5);
+    for (std::size_t i = 0; i < digests.size(); ++i) {
+      expected[i] = fingerprint_test(ref, digests[i]) ? 1 : 0;
+      if (ref.slices != nullptr) REQUIRE((fingerprint_age(ref, digests[i]) <= ref.max_age) == (expected[i] == 1));
+    }
+    for (const auto& kernel : seenby::detail::compiled_kernels()) {
+      if (!kernel.runs_here()) continue;
+      CAPTURE(kernel.name, ref.bucket_bits, ref.capacity, ref.tail_bytes, digests.size());
+      std::vector<std::uint8_t> seen(digests.size() + 1, 0xA5);  // the last one stays
+      kernel.check_table(ref, digests.data(), digests.size(), seen.data(), Answers::replace);
+      REQUIRE(seen == expected);
+      kernel.check_table(ref, digests.data(), digests.size(), seen.data(), Answers::add);
+      for (std::size_t i = 0; i < digests.size(); ++i) REQUIRE(seen[i] == 2 * expected[i]);
+      REQUIRE(seen.back() == 0xA5);
+    }
+  }
+}
+
 TEST_CASE("items inserted one by one are all there after every growth, and the rate keeps within the share",
           "[fingerprint_table][000-02][003-06]") {
   SEENBY_RANDOM(random);
@@ -301,24 +328,36 @@ TEST_CASE("items chosen to share a bucket take no more room than others, and are
   CHECK(owned.bytes() < 6'000);
 }
 
-TEST_CASE("whatever the bytes say, a look-up ends and stays inside them", "[fingerprint_table]") {
+TEST_CASE("whatever the bytes say, every kernel gives the scalar answer and stays inside them",
+          "[fingerprint_table][kernels]") {
   SEENBY_RANDOM(random);
   for (int round = 0; round < 2'000; ++round) {
     FingerprintShape shape;
-    shape.bucket_bits = static_cast<std::uint8_t>(random.below(7));
+    shape.bucket_bits = static_cast<std::uint8_t>(random.below(9));
     shape.tail_bytes = static_cast<std::uint8_t>(random.below(3));
     shape.sliced = random.below(2) == 1;
     shape.capacity = static_cast<std::uint32_t>(random.below(40));
     std::vector<std::byte> body(shape.bytes());  // exactly: ASan sees a byte past it
-    for (std::byte& byte : body) byte = static_cast<std::byte>(random());
+    for (std::byte& byte : body) byte = static_cast<std::byte>(random() % (random.below(2) == 0 ? 256 : 20));
     const FingerprintView view(shape, static_cast<std::uint32_t>(random.below(80)), body.data());
-    std::vector<Digest> digests(70);
-    for (Digest& digest : digests) digest = Digest{random()};
-    std::vector<std::uint8_t> seen(digests.size());
-    seenby::detail::check(view.ref(), digests.data(), digests.size(), seen.data());
-    for (std::size_t i = 0; i < digests.size(); ++i) {
-      CHECK(view.may_contain(digests[i]) == (seen[i] == 1));
-      if (shape.sliced) (void)view.age(digests[i], {1, 9});
+    require_equal_kernels(view, {1, 9}, random);
+  }
+}
+
+TEST_CASE("every kernel gives the scalar answer on sound tables of every size", "[fingerprint_table][kernels]") {
+  SEENBY_RANDOM(random);
+  for (const double share : {0.005, 1e-5}) {
+    for (const bool sliced : {false, true}) {
+      Owned owned(share, sliced);
+      std::vector<Digest> inside;
+      for (const std::uint64_t until : {1U, 4U, 10U, 11U, 15U, 16U, 17U, 40U, 160U, 161U, 400U, 2'000U, 30'000U}) {
+        while (inside.size() < until) {
+          inside.push_back(Digest{random()});
+          owned.insert(inside.back(), static_cast<std::uint8_t>(random.below(9)), {8, 30});
+        }
+        CAPTURE(share, sliced, until);
+        for (int i = 0; i < 5; ++i) require_equal_kernels(owned.view(), {8, 4}, random, inside);
+      }
     }
   }
 }

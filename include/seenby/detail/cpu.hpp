@@ -12,10 +12,10 @@ SEENBY_DETAIL_BEGIN
   __builtin_cpu_init();
   return __builtin_cpu_supports("ssse3") != 0;
 }
-/// Whether the processor runs the AVX2 kernel and the operating system keeps its registers.
+/// Whether the processor runs the AVX2 kernel, which uses BMI2 too, and the operating system keeps its registers.
 [[nodiscard]] inline bool cpu_has_avx2() noexcept {
   __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2") != 0;
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("bmi2") != 0;
 }
 /// The same for the AVX-512 kernel: everything from Ice Lake and Zen 4 on.
 [[nodiscard]] inline bool cpu_has_avx512() noexcept {

@@ -11,7 +11,8 @@
 #define SEENBY_AVX512_INLINE \
   [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2"), gnu::always_inline]] inline
 
-// GCC 12 takes the deliberately undefined registers of its own intrinsics for uninitialized variables.
+// GCC 12 takes the deliberately undefined registers of its own intrinsics for uninitialized variables, and without
+// optimisation its gathers convert a mask's sign.
 #if defined(__clang__)
 #define SEENBY_AVX512_BEGIN \
   SEENBY_DETAIL_BEGIN       \
@@ -22,7 +23,8 @@
 #else
 #define SEENBY_AVX512_BEGIN                                                            \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
-      _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") SEENBY_DETAIL_BEGIN namespace avx512 {
+      _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"")                      \
+          _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"") SEENBY_DETAIL_BEGIN namespace avx512 {
 #define SEENBY_AVX512_END \
   }                       \
   SEENBY_DETAIL_END       \

@@ -88,6 +88,21 @@ struct DigestSpan {
 /// Whether a batch check replaces what stands in its answers or adds to it: the bits of an answer that are kept.
 enum class Answers : std::uint8_t { replace = 0, add = 0xFF };
 
+/// A fingerprint table's bytes, for reading; tests/golden/FORMAT-TABLE.md draws them. Whatever the bytes say, no kernel
+/// reads outside the index and `capacity` lanes.
+struct FingerprintRef {
+  const std::byte* index = nullptr;
+  const std::byte* lanes = nullptr;
+  const std::byte* tails = nullptr;   ///< `tail_bytes` a lane
+  const std::byte* slices = nullptr;  ///< a byte a lane; null where every lane is live
+  std::uint32_t capacity = 0;
+  std::uint32_t count = 0;
+  std::uint8_t bucket_bits = 0;
+  std::uint8_t tail_bytes = 0;
+  std::uint8_t newest = 0;   ///< the slice whose age is 0, modulo 256
+  std::uint8_t max_age = 0;  ///< older lanes are not live
+};
+
 /// One kernel: the same answers, bit for bit, whichever serves. `seen` may not overlap the digests. Any count, 0 too.
 struct Kernel {
   /// seen[i] becomes 1 when the filter may contain digest i, else 0, or has that added.
@@ -95,6 +110,8 @@ struct Kernel {
   /// As Check, of two filters: 0, 1 or 2.
   using CheckPair = void (*)(SplitBlockRef, SplitBlockRef, DigestsRef, std::size_t, std::uint8_t* seen,
                              Answers) noexcept;
+  /// As Check, of a fingerprint table.
+  using CheckTable = void (*)(const FingerprintRef&, DigestsRef, std::size_t, std::uint8_t* seen, Answers) noexcept;
   /// Returns how many digests set a bit that was clear when they were reached.
   using Insert = std::size_t (*)(std::byte* blocks, std::uint32_t block_count, const Digest*, std::size_t) noexcept;
   /// seen[i] += 1 when digest i is in a run of different digests.
@@ -110,6 +127,7 @@ struct Kernel {
   bool (*runs_here)() noexcept;
   Check check;
   CheckPair check_pair;
+  CheckTable check_table;
   Insert insert;
   Match match_add;
   Compress compress;

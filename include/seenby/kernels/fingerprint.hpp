@@ -14,21 +14,6 @@
 
 SEENBY_DETAIL_BEGIN
 
-/// A fingerprint table's bytes, for reading; tests/golden/FORMAT-TABLE.md draws them. Whatever the bytes say, no kernel
-/// reads outside the index and `capacity` lanes.
-struct FingerprintRef {
-  const std::byte* index = nullptr;
-  const std::byte* lanes = nullptr;
-  const std::byte* tails = nullptr;   ///< `tail_bytes` a lane
-  const std::byte* slices = nullptr;  ///< a byte a lane; null where every lane is live
-  std::uint32_t capacity = 0;
-  std::uint32_t count = 0;
-  std::uint8_t bucket_bits = 0;
-  std::uint8_t tail_bytes = 0;
-  std::uint8_t newest = 0;   ///< the slice whose age is 0, modulo 256
-  std::uint8_t max_age = 0;  ///< older lanes are not live
-};
-
 /// Buckets that share one base in the index. Their lanes are counted in a byte.
 inline constexpr std::uint32_t fingerprint_group = 16;
 inline constexpr std::uint32_t fingerprint_group_lanes = 255;

@@ -10,7 +10,6 @@
 #if defined(SEENBY_X86_KERNELS)
 #include <immintrin.h>
 
-// Every processor with AVX2 has BMI2 too; cpu_has_avx2_bmi2() asks for both.
 #define SEENBY_FINGERPRINTS [[gnu::target("avx2,bmi2")]]
 #define SEENBY_FINGERPRINTS_INLINE [[gnu::target("avx2,bmi2"), gnu::always_inline]] inline
 
@@ -34,53 +33,48 @@ SEENBY_FINGERPRINTS_INLINE std::uint32_t live_sixteen(const FingerprintRef& tabl
   return ~static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpgt_epi16(ages, _mm256_set1_epi16(table.max_age))));
 }
 
-/// `Ready`: the windows come from the index made ready, else from the table's own.
-template <bool Ready, bool Sliced, bool Tailed>
+/// `find` says where a bucket's window is.
+template <bool Sliced, class Find>
 SEENBY_FINGERPRINTS inline void check_fingerprints_as(const FingerprintRef& original, const FingerprintRef& table,
-                                                      const WindowIndex<2>& index, const Digest* digests,
-                                                      std::size_t count, std::uint8_t* seen,
-                                                      std::uint8_t keep) noexcept {
-  const WindowFinder<2> find(table);
+                                                      const Find& find, const Digest* digests, std::size_t count,
+                                                      std::uint8_t* seen, Answers answers) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t bucket = (digests[i].value >> 32) >> (32 - table.bucket_bits);
-    const LaneWindow window = Ready ? LaneWindow{index.first[bucket], index.bits[bucket]} : find(bucket);
+    const LaneWindow window = find((digests[i].value >> 32) >> (32 - table.bucket_bits));
     bool hit = false;
     if (window.first == LaneWindow::too_long) [[unlikely]] {
       hit = fingerprint_test(original, digests[i]);
     } else {
       const auto rest = static_cast<std::uint16_t>((digests[i].value << table.bucket_bits) >> 48);
-      std::uint32_t matches = match_sixteen(table.lanes + 2 * std::size_t{window.first}, rest);
+      std::uint32_t matches = match_sixteen(table.lanes + 2 * std::size_t{window.first}, rest) & window.bits;
       if constexpr (Sliced) matches &= live_sixteen(table, window.first);
-      hit = (matches & window.bits) != 0;
       // A tail has more to say, but only where the lane has matched.
-      if constexpr (Tailed) hit = hit && fingerprint_test(original, digests[i]);
+      hit = matches != 0 && (table.tail_bytes == 0 || fingerprint_test(original, digests[i]));
     }
-    seen[i] = static_cast<std::uint8_t>((seen[i] & keep) + std::uint8_t{hit});
+    seen[i] = static_cast<std::uint8_t>((seen[i] & static_cast<std::uint8_t>(answers)) + std::uint8_t{hit});
+  }
+}
+
+template <class Find>
+SEENBY_FINGERPRINTS inline void check_fingerprints_by(const FingerprintRef& original, const FingerprintRef& table,
+                                                      const Find& find, DigestsRef digests, std::size_t count,
+                                                      std::uint8_t* seen, Answers answers) noexcept {
+  if (table.slices == nullptr) {
+    check_fingerprints_as<false>(original, table, find, digests.first, count, seen, answers);
+  } else {
+    check_fingerprints_as<true>(original, table, find, digests.first, count, seen, answers);
   }
 }
 
 SEENBY_FINGERPRINTS inline void check_fingerprints(const FingerprintRef& original, DigestsRef digests,
                                                    std::size_t count, std::uint8_t* seen, Answers answers) noexcept {
-  const auto keep = static_cast<std::uint8_t>(answers);
   const PaddedTable padded(original);
   const FingerprintRef& table = padded.table;
-  WindowIndex<2> index;
-  const bool ready = WindowIndex<2>::serves(table, count);
-  if (ready) index.prepare(table);
-  const bool plain = table.slices == nullptr && table.tail_bytes == 0;
-  if (ready && plain) {
-    check_fingerprints_as<true, false, false>(original, table, index, digests.first, count, seen, keep);
-  } else if (plain) {
-    check_fingerprints_as<false, false, false>(original, table, index, digests.first, count, seen, keep);
-  } else if (table.slices == nullptr) {
-    check_fingerprints_as<false, false, true>(original, table, index, digests.first, count, seen, keep);
-  } else if (ready && table.tail_bytes == 0) {
-    check_fingerprints_as<true, true, false>(original, table, index, digests.first, count, seen, keep);
-  } else if (table.tail_bytes == 0) {
-    check_fingerprints_as<false, true, false>(original, table, index, digests.first, count, seen, keep);
-  } else {
-    check_fingerprints_as<false, true, true>(original, table, index, digests.first, count, seen, keep);
+  if (!WindowIndex<2>::serves(table, count)) {
+    return check_fingerprints_by(original, table, WindowFinder<2>(table), digests, count, seen, answers);
   }
+  WindowIndex<2> index;
+  index.prepare(table);
+  check_fingerprints_by(original, table, index, digests, count, seen, answers);
 }
 
 }  // namespace avx2

@@ -156,7 +156,8 @@ SEENBY_AVX512 inline void check_fingerprints_as(const FingerprintRef& original, 
 
 SEENBY_AVX512 inline void check_fingerprints(const FingerprintRef& original, DigestsRef digests, std::size_t count,
                                              std::uint8_t* seen, Answers answers) noexcept {
-  if (original.bucket_bits > 16) return avx2::check_fingerprints(original, digests, count, seen, answers);
+  const bool few_lanes = original.bucket_bits > 4 && original.capacity < window_lanes;
+  if (few_lanes || original.bucket_bits > 16) return avx2::check_fingerprints(original, digests, count, seen, answers);
   const PaddedTable padded(original);
   const FingerprintRef& table = padded.table;
   const auto check = [&](const auto& find) SEENBY_AVX512_LAMBDA {
@@ -167,8 +168,8 @@ SEENBY_AVX512 inline void check_fingerprints(const FingerprintRef& original, Dig
     }
   };
   if (table.bucket_bits > 4 && !WindowIndex<1>::serves(table, count)) {
-    return check(GatheredWindows{table.index, (1U << table.bucket_bits) / fingerprint_group,
-                                 std::max(table.capacity, window_lanes) - window_lanes});
+    return check(
+        GatheredWindows{table.index, (1U << table.bucket_bits) / fingerprint_group, table.capacity - window_lanes});
   }
   WindowIndex<1> index;
   index.prepare(table);

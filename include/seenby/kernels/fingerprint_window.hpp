@@ -40,6 +40,7 @@ struct LaneWindow {
   std::uint32_t first = 0;  ///< too_long where the bucket has more lanes than fit
   std::uint32_t bits = 0;
 };
+/// Finds windows by a table's index.
 template <std::uint32_t bits_a_lane>
 class WindowFinder {
  public:
@@ -47,7 +48,8 @@ class WindowFinder {
       : index_(table.index),
         bases_(table.index + (std::size_t{1} << table.bucket_bits) / fingerprint_group * (1 + fingerprint_group)),
         grouped_(table.bucket_bits > 4),
-        last_(std::max(table.capacity, window_lanes) - window_lanes) {}
+        last_(std::max(table.capacity, window_lanes) - window_lanes),
+        within_(static_cast<std::uint32_t>(bits_of(std::min(table.capacity, window_lanes)))) {}
 
   /// A bucket's window. The table has more than one bucket.
   [[nodiscard, gnu::always_inline]] LaneWindow operator()(std::uint64_t bucket) const noexcept {
@@ -61,15 +63,19 @@ class WindowFinder {
     const std::uint32_t at = std::min(first, last_);
     if (count > window_lanes || first - at > window_lanes) [[unlikely]]
       return {LaneWindow::too_long, 0};
-    const std::uint64_t lanes = (std::uint64_t{1} << (bits_a_lane * count)) - 1;
-    return {at, static_cast<std::uint32_t>(lanes << (bits_a_lane * (first - at)))};
+    return {at, static_cast<std::uint32_t>(bits_of(count) << (bits_a_lane * (first - at))) & within_};
   }
 
  private:
+  [[nodiscard]] static constexpr std::uint64_t bits_of(std::uint32_t lanes) noexcept {
+    return (std::uint64_t{1} << (bits_a_lane * lanes)) - 1;
+  }
+
   const std::byte* index_;
   const std::byte* bases_;
   bool grouped_;
   std::uint32_t last_;
+  std::uint32_t within_;  // the lanes of a padded table that are its own
 };
 
 /// The windows of a small table's buckets, ready for a batch.
@@ -92,6 +98,9 @@ struct WindowIndex {
       first[bucket] = window.first;
       bits[bucket] = window.bits;
     }
+  }
+  [[nodiscard, gnu::always_inline]] LaneWindow operator()(std::uint64_t bucket) const noexcept {
+    return {first[bucket], bits[bucket]};
   }
 };
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "seenby/kernels/fingerprint.hpp"
 #include "seenby/kernels/portable.hpp"
 #include "seenby/kernels/scalar.hpp"
 #include "seenby/kernels/sse2.hpp"
@@ -103,6 +104,20 @@ inline void check_all(std::span<const SplitBlockRef> filters, DigestsRef digests
     serving.check_pair(filters[0], filters[1], digests, count, seen, answers);
   }
   if (!filters.empty()) serving.check(filters[0], digests, count, seen, answers);
+}
+/// As check, of a fingerprint table's live lanes.
+inline void check(const FingerprintRef& table, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
+  kernel().check_table(table, digests, count, seen, Answers::replace);
+}
+/// seen[i] += 1 when a live lane of the table matches digest i.
+inline void check_add(const FingerprintRef& table, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
+  kernel().check_table(table, digests, count, seen, Answers::add);
+}
+/// As check_pair, of two fingerprint tables.
+inline void check_pair(const FingerprintRef& first, const FingerprintRef& second, DigestsRef digests, std::size_t count,
+                       std::uint8_t* seen) noexcept {
+  check(first, digests, count, seen);
+  check_add(second, digests, count, seen);
 }
 /// Inserts a batch; returns how many digests set a bit that was clear when they were reached.
 inline std::size_t insert(std::byte* blocks, std::uint32_t block_count, const Digest* digests,

@@ -104,7 +104,7 @@ void append_section(std::vector<std::byte>& sections, SectionKind kind, std::spa
 SEENBY_DETAIL_BEGIN
 
 inline constexpr std::uint8_t table_version = 2;
-inline constexpr std::uint8_t table_layout = 3;
+inline constexpr std::uint8_t table_layout = 4;
 inline constexpr std::size_t section_header_bytes = 8;
 inline constexpr std::size_t entry_header_bytes = 18;
 
@@ -208,7 +208,7 @@ inline Result<TableHeader> decode_table_header(std::span<const std::byte> bytes,
   header.section_bytes = detail::load_le<std::uint32_t>(at + 40);
   const auto hash = static_cast<unsigned>(header.hash);
   if ((layout & 0x7fU) != detail::table_layout || hash < 1 || hash > 3 || at[5] != std::byte{0} || code == 0) {
-    return header_error(ErrorCode::corrupt, "expected layout 3, hash 1 to 3, a zero byte and a share, got another");
+    return header_error(ErrorCode::corrupt, "expected layout 4, hash 1 to 3, a zero byte and a share, got another");
   }
   if (header.shape.bucket_bits > FingerprintShape::max_bucket_bits ||
       header.shape.tail_bytes > FingerprintShape::max_tail_bytes) {

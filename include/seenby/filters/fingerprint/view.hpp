@@ -12,7 +12,7 @@
 
 #include "seenby/filters/fingerprint/shape.hpp"
 #include "seenby/hash.hpp"
-#include "seenby/kernels/fingerprint_table.hpp"
+#include "seenby/kernels/table.hpp"
 
 namespace seenby {
 
