@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 // The AVX2 kernel for small filters: thirty-two candidates at once look a byte of every word up, four blocks a table.
 
+#include <algorithm>
+
 #include "seenby/kernels/scalar.hpp"
 
 #if defined(SEENBY_X86_KERNELS)
@@ -16,6 +18,10 @@ namespace avx2 {
 
 SEENBY_AVX2_INLINE __m256i load(const void* from) noexcept {
   return _mm256_load_si256(static_cast<const __m256i*>(from));
+}
+
+SEENBY_AVX2_INLINE void store(void* to, __m256i bytes) noexcept {
+  _mm256_store_si256(static_cast<__m256i*>(to), bytes);
 }
 
 /// The tables of four blocks, one of sixteen bytes for each word: words w and w + 4 stand side by side.
@@ -112,6 +118,54 @@ inline void check_small(SplitBlockRef filter, const DigestLanes* lanes, std::siz
   if (filter.block_count <= 4) return check_groups<1>(filter, lanes, count, seen, answers);
   if (filter.block_count <= 8) return check_groups<2>(filter, lanes, count, seen, answers);
   check_groups<3>(filter, lanes, count, seen, answers);
+}
+
+/// The lanes of thirty-two digests, from `at` on. Byte j of word i belongs to digest 4 * i + j, so that a vector's
+/// bytes are in the digests' order.
+SEENBY_AVX2_INLINE void precompute_step(const Digest* digests, DigestLanes& lanes, std::size_t at) noexcept {
+  alignas(32) std::uint32_t low[4][8];
+  alignas(32) std::uint32_t high[4][8];
+  for (std::size_t i = 0; i < 32; ++i) {
+    low[i % 4][i / 4] = static_cast<std::uint32_t>(digests[i].value);
+    high[i % 4][i / 4] = static_cast<std::uint32_t>(digests[i].value >> 32);
+  }
+  // floor(n * high / 2^32) is how often n additions of `high` wrap around.
+  __m256i sum[4] = {load(high[0]), load(high[1]), load(high[2]), load(high[3])};
+  __m256i block = _mm256_setzero_si256();
+  store(lanes.block[0].data() + at, block);
+  for (std::size_t row = 1; row < small_filter_blocks; ++row) {
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      sum[j] = _mm256_add_epi32(sum[j], load(high[j]));
+      const __m256i whole = _mm256_cmpeq_epi32(_mm256_max_epu32(sum[j], load(high[j])), sum[j]);
+      block = _mm256_add_epi32(block, _mm256_andnot_si256(whole, _mm256_set1_epi32(4 << (8 * j))));
+    }
+    store(lanes.block[row].data() + at, block);
+  }
+  const __m256i bit_of_number = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201U));
+  __m256i byte[8];
+  for (std::size_t word = 0; word < 8; ++word) {
+    const __m256i salt = _mm256_set1_epi32(static_cast<int>(split_block_salts[word]));
+    __m256i number = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      const __m256i bits = _mm256_srli_epi32(_mm256_mullo_epi32(load(low[j]), salt), 27);
+      number = _mm256_or_si256(number, _mm256_slli_epi32(bits, 8 * j));
+    }
+    byte[word] = _mm256_and_si256(_mm256_srli_epi32(number, 3), _mm256_set1_epi8(3));
+    store(lanes.bit[word].data() + at, _mm256_shuffle_epi8(bit_of_number, number));
+  }
+  for (std::size_t word = 0; word < 4; ++word) {
+    store(lanes.bytes[word].data() + at, _mm256_or_si256(byte[word], _mm256_slli_epi32(byte[word + 4], 4)));
+  }
+}
+
+SEENBY_AVX2 inline void precompute(const Digest* digests, std::size_t count, DigestLanes* lanes) noexcept {
+  for (std::size_t i = 0; i < count; i += 32) {
+    Digest step[32] = {};
+    std::memcpy(step, digests + i, std::min(count - i, std::size_t{32}) * sizeof(Digest));
+    precompute_step(step, lanes[i / DigestLanes::candidates], i % DigestLanes::candidates);
+  }
 }
 
 }  // namespace avx2

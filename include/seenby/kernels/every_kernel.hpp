@@ -35,7 +35,7 @@ inline constexpr Kernel every_kernel[] = {
     {"ssse3", cpu_has_ssse3, ssse3::check, ssse3::check_pair, sse2::check_fingerprints,
      one_by_one::insert<sse2::insert>, scalar::match_add, scalar::compress, ssse3::precompute, ssse3::least_for_lanes},
     {"avx2", cpu_has_avx2, avx2::check, avx2::check_pair, avx2::check_fingerprints, avx2::insert, avx2::match_add,
-     avx2::compress, ssse3::precompute, avx2::least_for_lanes},
+     avx2::compress, avx2::precompute, avx2::least_for_lanes},
     {"avx512", cpu_has_avx512, avx512::check, avx512::check_pair, avx512::check_fingerprints, avx2::insert,
      avx512::match_add, avx512::compress, avx512::precompute, avx512::least_for_lanes},
 #endif
