@@ -31,12 +31,18 @@ def main():
     figures, context = {}, {}
     for part in sorted(parts.glob("*.json")):
         data = json.loads(part.read_text())
-        context = data["context"]
+        # A part named after a kernel belongs to that kernel, when it is the one that served.
+        kernel = part.stem.removeprefix("kernel_") if part.stem.startswith("kernel_") else None
+        if kernel is not None and data["context"].get("seenby_kernel") != kernel:
+            continue
+        prefix = "" if kernel is None else f"kernel/{kernel}/"
+        if kernel is None:
+            context = data["context"]
         for run in data["benchmarks"]:
             if run.get("run_type") != "iteration" or run.get("error_occurred"):
                 continue
             name = re.sub(r"/(iterations:1|manual_time|repeats:\d+)", "", run["name"])
-            entry = figures.setdefault(name, {})
+            entry = figures.setdefault(prefix + name, {})
             for counter in keep:
                 if counter in run:
                     entry.setdefault(counter, []).append(float(f"{run[counter]:.6g}"))

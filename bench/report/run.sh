@@ -35,6 +35,11 @@ if [[ $mode != --plot ]]; then
   # Repetitions of all contenders are interleaved: what else the machine does meets all of them alike.
   measure speed --benchmark_filter='^(request_|hit_|single|insert_batch|lookup_10M|facade_)' \
     --benchmark_repetitions=$repetitions --benchmark_enable_random_interleaving --benchmark_min_time=0.05
+  # Each kernel beside the best peer; those this machine lacks are left out.
+  for kernel in avx2 ssse3 sse2 portable scalar neon; do
+    SEENBY_KERNEL=$kernel measure "kernel_$kernel" --benchmark_filter='^request_(cold|hot)/(seenby|boost_multiblock)$' \
+      --benchmark_repetitions=$repetitions --benchmark_enable_random_interleaving --benchmark_min_time=0.05
+  done
   measure memory --benchmark_filter='^memory/'
   measure filter_size --benchmark_filter='^filter_size/' --benchmark_min_time=0.1 --benchmark_repetitions=3
   sizes='^store_size/.*/(1000|10000|100000|1000000)$'
