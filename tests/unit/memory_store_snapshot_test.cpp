@@ -130,7 +130,7 @@ TEST_CASE("a restored window knows which slices have passed") {
   const Folder folder;
   auto now = std::make_shared<seenby::Time>(1'000'008'000s);
   seenby::StorePolicy policy{.wrong_hide_rate = 0.01, .window = 6h, .slices = 6};
-  policy.clock = [now] { return *now; };
+  policy.clock = seenby::Clock::simulated([now] { return *now; });
   Store store(policy);
   record(store, 1, 0, 30);
   *now += 3h;
@@ -210,7 +210,7 @@ TEST_CASE("a truncated, flipped, foreign or future snapshot is refused and leave
   CHECK(named.restore(folder / "s").error().code == ErrorCode::parameter_mismatch);
 
   CHECK(answers(store, 7, 500) == before);
-  CHECK(store.memory_bytes() == memory);
+  CHECK(store.memory_bytes() < memory + 1024);  // a shard that waits for the next restore, however many were refused
 }
 
 TEST_CASE("records that contradict themselves under right checksums are refused or harmless") {

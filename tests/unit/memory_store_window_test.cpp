@@ -31,7 +31,7 @@ struct Fixture {
   Fixture(std::chrono::seconds window, std::uint32_t slices, std::uint32_t users_per_request = 1)
       : slice(window / slices) {
     policy = {.wrong_hide_rate = 0.01, .users_per_request = users_per_request, .window = window, .slices = slices};
-    policy.clock = [now = now] { return *now; };
+    policy.clock = seenby::Clock::simulated([now = now] { return *now; });
   }
   [[nodiscard]] std::int64_t slice_number() const { return now->time_since_epoch() / slice; }
 };

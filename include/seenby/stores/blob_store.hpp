@@ -152,7 +152,7 @@ class BlobStore {
     }
   }
   [[nodiscard]] Window window(const User& user) const {
-    return {backend_, chain_, hash_, slices_, slices_.newest(now()), key(user)};
+    return {backend_, chain_, hash_, slices_, slices_.newest(policy_.clock), key(user)};
   }
 
   /// Whether there is a filter, its answers in `seen`.

@@ -1,45 +1,22 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a store of users' filters offers: the policy it keeps, the answers it gives, and the concept it models.
+// What a store of users' filters offers: the answers it gives, the concept it models, and what it may do beyond.
 
-#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "seenby/clock.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/histories/replay.hpp"
 #include "seenby/kernels/digest_lanes.hpp"
 #include "seenby/result.hpp"
+#include "seenby/stores/policy.hpp"
 
 namespace seenby {
-
-/// What the user of the library sets once for a store. Every filter's own false-positive rate follows from it
-/// (`per_filter_fpr`).
-struct StorePolicy {
-  /// The rate at which a fresh candidate may be hidden, end to end: over all users of a request and all slices.
-  double wrong_hide_rate = 0.01;
-  /// How many users' filters one request asks, at most, for the rate to hold.
-  std::uint32_t users_per_request = 1;
-  /// How long something stays seen. Zero: for ever.
-  std::chrono::seconds window{0};
-  /// Into how many slices the window is cut; a record lives between window and window + window / slices.
-  std::uint32_t slices = 1;
-  /// The items a new user's first filter is sized for.
-  std::uint64_t initial_items = 16;
-  /// By how much a full filter's capacity is multiplied when it is succeeded or re-inserted. At least 1.1.
-  double growth_factor = 2.0;
-  /// The seed of every digest in this store; secret where outsiders choose the items.
-  std::uint64_t seed = 0;
-  /// Time for windows; the system's clock when empty.
-  Clock clock{};
-};
 
 /// Whether a user's filter could be asked.
 enum class UserState : std::uint8_t {
@@ -95,6 +72,7 @@ struct StoreCounters {
   std::uint64_t rebuilds = 0;        ///< filters re-inserted from a history
   std::uint64_t over_budget = 0;     ///< growths that could not keep the FPR budget (should stay 0)
   std::uint64_t slices_dropped = 0;  ///< slices that left the window
+  std::uint64_t clock_jumps = 0;     ///< jumps ahead of the clock that the window did not follow at once
 };
 
 /// A place where users' filters live.

@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: MIT
 // MemoryStore: the filters of millions of users in this process, for concurrent readers and writers.
 
+#include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "seenby/clock.hpp"
 #include "seenby/hash.hpp"
@@ -19,6 +19,9 @@
 #include "seenby/stores/filter_store.hpp"
 #include "seenby/stores/memory/core.hpp"
 #include "seenby/stores/memory/options.hpp"
+#if !defined(SEENBY_COMPILED_STORE)
+#include "seenby/stores/memory/core_members.hpp"
+#endif
 
 namespace seenby {
 
@@ -33,10 +36,9 @@ namespace seenby {
 /// shard exclude each other. A record that returned is visible to every check that starts afterwards.
 template <HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
 class MemoryStore {
-  using Core = detail::MemoryCore<User, Hash>;
-  using State = typename Core::State;
-  using Shard = typename Core::ShardOf;
-  using Reader = typename Core::Reader;
+  static constexpr std::size_t key_words = detail::index_key_words<User>;
+  using Core = detail::MemoryCore<key_words>;
+  using Located = detail::Request<key_words>;
 
  public:
   using user_type = User;
@@ -44,83 +46,65 @@ class MemoryStore {
 
   /// Throws std::invalid_argument for a policy or options outside their ranges.
   explicit MemoryStore(StorePolicy policy = {}, MemoryOptions options = {})
-      : core_(std::make_unique<Core>(std::move(policy), options)) {}
+      : core_(std::make_unique<Core>(std::move(policy), options, identity_of(policy))) {}
 
-  [[nodiscard]] const StorePolicy& policy() const noexcept { return core_->policy; }
-  [[nodiscard]] const MemoryOptions& options() const noexcept { return core_->options; }
-  [[nodiscard]] Hash hasher() const noexcept { return core_->hash; }
+  [[nodiscard]] const StorePolicy& policy() const noexcept { return core_->policy(); }
+  [[nodiscard]] const MemoryOptions& options() const noexcept { return core_->options(); }
+  [[nodiscard]] Hash hasher() const noexcept { return Hash(policy().seed); }
 
   /// Gives the store a history: users that are missing when something is recorded are created from it, and full filters
   /// are re-inserted from it. Set it before the first record, since filters are sized by what they can count on.
   void set_replay(Replay<User> replay) {
-    const std::lock_guard lock(core_->replay_mutex);
-    core_->replay = replay ? std::make_shared<const Replay<User>>(std::move(replay)) : nullptr;
-    core_->state()->context.has_history.store(core_->replay != nullptr, std::memory_order_relaxed);
-  }
-
-  /// An explicit empty record for a new user; an existing one is kept.
-  [[nodiscard]] Result<void> create(const User& user) {
-    return core_->guarded(0, [&]() -> Result<void> {
-      core_->locked(core_->key(user), [&](State&, Shard& shard) { return shard.create(core_->key(user)); });
-      return {};
+    if (!replay) return core_->set_history(nullptr);
+    core_->set_history([replay = std::move(replay)](const void* user, Time since) {
+      return replay(*static_cast<const User*>(user), since);
     });
   }
 
-  /// Marks items as seen. Amortised O(items); a growth costs the writer the user's items once more. Errors: too_large
-  /// (max_bytes), and whatever the Replay returns when a missing user cannot be rebuilt.
+  /// An explicit empty record for a new user; an existing one is kept.
+  [[nodiscard]] Result<void> create(const User& user) { return core_->create(key(user)); }
+
+  /// Marks items as seen. Amortised O(items); a growth costs the writer the user's items once more. A batch of nothing
+  /// creates no user. Errors: too_large (max_bytes), unavailable (the user is forgotten again and again meanwhile), and
+  /// whatever the Replay returns when a missing user cannot be rebuilt.
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
-    return record_digests(user, batch.digests);
+    return core_->record(stored(user), batch.digests, std::nullopt);
+  }
+  /// The same for what was seen at another time than now: it goes into the slice of that time, and what lies before the
+  /// window is acknowledged and not stored. Without a window the time says nothing.
+  template <class Item>
+  Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch, Time when) {
+    return core_->record(stored(user), batch.digests, when);
   }
   Result<RecordOutcome> record_digests(const User& user, std::span<const Digest> digests) {
-    return core_->guarded(digests.size(), [&] { return core_->record_in(user, digests, core_->current_slice()); });
+    return core_->record(stored(user), digests, std::nullopt);
   }
 
   /// Removes every trace of a user and zeroes the bytes; true when there was one.
-  [[nodiscard]] Result<bool> forget(const User& user) {
-    return core_->locked(core_->key(user), [&](State&, Shard& shard) { return shard.erase(core_->key(user)); });
-  }
+  [[nodiscard]] Result<bool> forget(const User& user) { return core_->forget(key(user)); }
 
   /// Everything `from` has seen, `into` has seen from now on, slice by slice; `from` is forgotten. Filters of one size
   /// are united where the result stays within its rate and stand beside each other otherwise: then the merged user may
   /// be over budget, which the counters say. A user that is missing counts with what the history has of them. Errors as
   /// `record`; then both users are as before.
-  Result<void> merge_users(const User& from, const User& into) {
-    return core_->guarded(0, [&]() -> Result<void> { return core_->merge(from, into, core_->current_slice()); });
-  }
+  Result<void> merge_users(const User& from, const User& into) { return core_->merge(stored(from), stored(into)); }
 
   /// Frees the slices that left the window. Records do so for the user they touch; call this now and then for those who
   /// do not come back. O(users), one shard locked at a time.
-  void sweep() {
-    const std::uint32_t newest = core_->current_slice();
-    core_->for_each_shard([&](Shard& shard) { shard.sweep(newest); });
-  }
+  void sweep() { core_->sweep(); }
 
   /// Writes all users to a file while the store goes on serving: what was acknowledged before is in it. A kill at any
   /// moment leaves the old file or the new one, and perhaps a temporary one beside it ("NAME.XXXXXX"). Errors: io.
-  Result<void> snapshot(const std::string& path) const {
-    const std::lock_guard lock(core_->snapshot_mutex);
-    return detail::write_snapshot(*core_->state(), core_->identity(), core_->current_slice(), path);
-  }
+  Result<void> snapshot(const std::string& path) const { return core_->snapshot(path); }
 
   /// Replaces all users by a snapshot's; for each user a check sees the record before or the one after. The shards'
   /// number and the wrong-hide rate may differ from those it was written under; where the filters then err more than
   /// the policy allows, over_budget counts them. Errors, which leave the store as it is: bad_magic,
   /// unsupported_version, truncated, corrupt, parameter_mismatch (another hash, seed, window or kind of user),
-  /// too_large (max_bytes), io. Readers may be looking at the users before until the store goes, so 600 bytes a shard
-  /// or so stay behind each time.
-  Result<void> restore(const std::string& path) {
-    return core_->guarded(0, [&]() -> Result<void> {
-      const std::lock_guard lock(core_->snapshot_mutex);
-      auto fresh = core_->new_state();
-      const auto newest = detail::read_snapshot(*fresh, core_->identity(), path);
-      if (!newest) return newest.error();
-      core_->replace_state(std::move(fresh));
-      const auto seconds = std::chrono::seconds(std::int64_t{*newest} * core_->slices.slice_seconds());
-      if (core_->slices.windowed()) (void)core_->slices.newest(Time(seconds));
-      return {};
-    });
-  }
+  /// too_large (max_bytes), io. Needs memory for the users before and after at once; the former's serves again for the
+  /// next restore.
+  Result<void> restore(const std::string& path) { return core_->restore(path); }
 
   /// One added to seen_by[i] for every user whose record says "seen" of candidate i; both spans are overwritten.
   /// O(users * candidates * parts), a user without a window having one part in most cases.
@@ -134,12 +118,16 @@ class MemoryStore {
     check_candidates(users, {digests}, seen_by, status);
   }
 
-  /// Where the users of a request are looked up, on its way from memory since `expect`.
-  using Expected = typename Reader::Pair;
+  /// Where two users are looked up, on its way from memory since `expect`.
+  using Expected = typename detail::Lookup<key_words>::Pair;
   /// Asks for the lines that a check of these users looks at first, for callers that have something else to do before
   /// it. Any thread.
   [[nodiscard, gnu::always_inline]] Expected expect(std::span<const User> users) const noexcept {
-    return core_->slices.windowed() ? Expected{} : core_->reader.aim_pair(users);
+    Expected pair;
+    if (users.size() != 2 || core_->windowed()) return pair;
+    core_->lookup().locate(key(users[0]), pair.first);
+    core_->lookup().locate(key(users[1]), pair.second);
+    return pair;
   }
   /// As the other `check`, for the users that were expected.
   template <class Item>
@@ -147,7 +135,7 @@ class MemoryStore {
                                     std::span<std::uint8_t> seen_by, std::span<UserStatus> status,
                                     const Expected& expected) const noexcept {
     const detail::DigestSpan digests = batch.digest_span();
-    if (!core_->reader.answer_pair(expected, digests, seen_by.data(), status)) {
+    if (!core_->lookup().check_pair(expected, digests, seen_by.data(), status)) {
       check_any(users, digests, seen_by, status);
     }
   }
@@ -156,17 +144,14 @@ class MemoryStore {
   /// memory, and the one after that has its users looked up.
   template <class Item>
   void check_many(std::span<const CheckRequest<User, Item>> requests) const noexcept {
-    std::array<typename Reader::Targets, 4> ring;
-    const Reader& reader = core_->reader;
-    const std::uint32_t newest = core_->current_slice();
+    std::array<Located, 4> ring;
     const std::size_t count = requests.size();
     for (std::size_t i = 0; i < count + 2; ++i) {
-      if (i < count) reader.aim(requests[i].users, ring[i % 4]);
-      if (i >= 1 && i - 1 < count) reader.resolve(ring[(i - 1) % 4]);
+      if (i < count) locate(requests[i].users, ring[i % 4]);
+      if (i >= 1 && i - 1 < count) load(ring[(i - 1) % 4]);
       if (i < 2) continue;
       const auto& request = requests[i - 2];
-      reader.answer(ring[(i - 2) % 4], request.users, request.batch.digest_span(), newest, request.seen_by.data(),
-                    request.status);
+      check_loaded(ring[(i - 2) % 4], request.users, request.batch.digest_span(), request.seen_by, request.status);
     }
   }
 
@@ -174,57 +159,56 @@ class MemoryStore {
   /// 255 when unseen or the user is missing. Without a window what is seen has age 0.
   template <class Item>
   void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const noexcept {
-    core_->reader.age(user, core_->current_slice(), batch.digest_span(), ages.data());
+    core_->age(key(user), batch.digest_span(), ages);
   }
 
-  [[nodiscard]] StoreCounters counters() const {
-    std::uint64_t user_count = 0;
-    detail::ShardCounters total;
-    core_->for_each_shard([&](const Shard& shard) {
-      user_count += shard.index.users();
-      total += shard.counters;
-    });
-    return {.users = user_count,
-            .records = total.records,
-            .write_failures = core_->write_failures.load(std::memory_order_relaxed),
-            .growths = total.growths,
-            .rebuilds = total.rebuilds,
-            .over_budget = total.over_budget,
-            .slices_dropped = total.slices_dropped};
-  }
+  [[nodiscard]] StoreCounters counters() const { return core_->counters(); }
   [[nodiscard]] std::uint64_t users() const { return counters().users; }
 
-  /// Everything the store holds: records, index, unused memory, shards and bookkeeping.
-  [[nodiscard]] std::uint64_t memory_bytes() const {
-    std::uint64_t bytes = sizeof(*this) + sizeof(Core) + sizeof(State) + core_->state()->context.space.resident_bytes();
-    core_->for_each_shard([&](const Shard& shard) { bytes += shard.bookkeeping_bytes(); });
-    return bytes;
-  }
-  /// The rate at which a user's record hides a fresh candidate now; 0 for nobody and for exact records.
-  [[nodiscard]] double expected_fpr(const User& user) const {
-    return core_->locked(core_->key(user), [&](State&, Shard& shard) {
-      return shard.expected_fpr(core_->key(user), core_->current_slice());
-    });
-  }
-  /// A user's record and their share of the index (20 bytes, 30 where users are no integers); 0 for nobody.
-  [[nodiscard]] std::uint64_t user_bytes(const User& user) const {
-    return core_->locked(core_->key(user), [&](State&, Shard& shard) { return shard.bytes_of(core_->key(user)); });
-  }
+  /// Everything the store holds: records, index, unused memory, shards and bookkeeping. Addresses that were reserved
+  /// and never used are not memory: at most as many again, and a few hundred KiB.
+  [[nodiscard]] std::uint64_t memory_bytes() const { return sizeof(*this) + core_->memory_bytes(); }
+  /// The rate at which a user's record hides a fresh candidate now; 0 for a missing user and for exact records.
+  [[nodiscard]] double expected_fpr(const User& user) const { return core_->expected_fpr(key(user)); }
+  /// A user's record and their share of the index (20 bytes, 30 where users are no integers); 0 for a missing user.
+  [[nodiscard]] std::uint64_t user_bytes(const User& user) const { return core_->user_bytes(key(user)); }
 
  private:
+  [[nodiscard]] static detail::DigestIdentity identity_of(const StorePolicy& policy) noexcept {
+    return {Hash::kind, seed_check(Hash(policy.seed))};
+  }
+  [[nodiscard, gnu::always_inline]] detail::IndexKey<key_words> key(const User& user) const noexcept {
+    return detail::index_key(user, core_->key_seed());
+  }
+  [[nodiscard]] detail::StoredUser<key_words> stored(const User& user) const noexcept { return {key(user), &user}; }
+
   [[gnu::always_inline]] void check_candidates(std::span<const User> users, detail::DigestSpan digests,
                                                std::span<std::uint8_t> seen_by,
                                                std::span<UserStatus> status) const noexcept {
-    if (!core_->reader.answer_pair(expect(users), digests, seen_by.data(), status)) {
+    if (!core_->lookup().check_pair(expect(users), digests, seen_by.data(), status)) {
       check_any(users, digests, seen_by, status);
     }
   }
   [[gnu::noinline]] void check_any(std::span<const User> users, detail::DigestSpan digests,
                                    std::span<std::uint8_t> seen_by, std::span<UserStatus> status) const noexcept {
-    typename Reader::Targets targets;
-    core_->reader.aim(users, targets);
-    core_->reader.resolve(targets);
-    core_->reader.answer(targets, users, digests, core_->current_slice(), seen_by.data(), status);
+    Located located;
+    locate(users, located);
+    load(located);
+    check_loaded(located, users, digests, seen_by, status);
+  }
+
+  void locate(std::span<const User> users, Located& located) const noexcept {
+    located.count = users.size() <= detail::few_users ? users.size() : 0;
+    for (std::size_t u = 0; u < located.count; ++u) core_->lookup().locate(key(users[u]), located.users[u]);
+  }
+  void load(Located& located) const noexcept {
+    for (std::size_t u = 0; u < located.count; ++u) located.records[u] = core_->lookup().load(located.users[u]);
+  }
+  void check_loaded(const Located& located, std::span<const User> users, detail::DigestSpan digests,
+                    std::span<std::uint8_t> seen_by, std::span<UserStatus> status) const noexcept {
+    if (located.count == users.size()) return core_->check(located, digests, seen_by, status);
+    std::fill_n(seen_by.begin(), digests.size(), std::uint8_t{0});
+    for (std::size_t u = 0; u < users.size(); ++u) core_->check_add(key(users[u]), digests, seen_by, status[u]);
   }
 
   std::unique_ptr<Core> core_;

@@ -2,21 +2,23 @@
 // SPDX-License-Identifier: MIT
 // SliceClock: which slice of a rotating window a time falls into, and what each filter may then err.
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 
 #include "seenby/clock.hpp"
+#include "seenby/detail/clock_guard.hpp"
 #include "seenby/sizing.hpp"
-#include "seenby/stores/filter_store.hpp"
+#include "seenby/stores/policy.hpp"
 
 SEENBY_DETAIL_BEGIN
 
 /// Slices are numbered by time: slice n covers [n, n + 1) * window / slices. A record goes to the newest; S + 1 slices
 /// are tested, so that it lives between window and window + window / S. The newest number never falls: after a clock
-/// jumps back, records go to the newest slice there was, and no dropped slice returns.
+/// jumps back, records go to the newest slice there was, and no dropped slice returns. Nor does it follow a clock that
+/// jumps ahead until it has stayed there.
 class SliceClock {
  public:
   /// Throws std::invalid_argument for a policy that cannot be kept.
@@ -44,16 +46,6 @@ class SliceClock {
     // Rounded up: a slice that is a little long keeps a record a little longer, never shorter.
     length_ = (policy.window.count() + slices_ - 1) / slices_;
   }
-  /// For set-up, before other threads use it.
-  SliceClock(const SliceClock& other) noexcept
-      : slices_(other.slices_), length_(other.length_), newest_(other.newest_.load(std::memory_order_relaxed)) {}
-  SliceClock& operator=(const SliceClock& other) noexcept {
-    slices_ = other.slices_;
-    length_ = other.length_;
-    newest_.store(other.newest_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    return *this;
-  }
-
   [[nodiscard]] bool windowed() const noexcept { return length_ != 0; }
   /// How many slices a look-up tests; 1 without a window.
   [[nodiscard]] std::int64_t tested() const noexcept { return windowed() ? slices_ + 1 : 1; }
@@ -65,13 +57,20 @@ class SliceClock {
     const std::int64_t seconds = time.time_since_epoch().count();
     return seconds >= 0 ? seconds / length_ : (seconds - length_ + 1) / length_;
   }
-  /// The newest slice at this time or any time before. Any thread may call it.
-  [[nodiscard]] std::int64_t newest(Time now) const noexcept {
-    const std::int64_t at = number(now);
-    std::int64_t seen = newest_.load(std::memory_order_relaxed);
-    while (at > seen && !newest_.compare_exchange_weak(seen, at, std::memory_order_relaxed)) {}
-    return at > seen ? at : seen;
+  /// The newest slice by this clock, or by any reading before; a jump of more than a slice is not followed at once (see
+  /// ClockGuard). 0 without a window, and the clock is not read. Any thread may call it.
+  [[nodiscard]] std::int64_t newest(const Clock& clock) const { return windowed() ? newest(clock, clock()) : 0; }
+  /// The same with a reading of the wall clock at hand.
+  [[nodiscard]] std::int64_t newest(const Clock& clock, Time reading) const {
+    return windowed() ? number(guard_.now(clock, reading, slack())) : 0;
   }
+  /// Goes on at the beginning of this slice, as a snapshot knew it, where that is later than ever.
+  void resume(std::int64_t slice) noexcept {
+    const Time start{std::chrono::seconds(slice * length_)};
+    if (windowed() && start > guard_.latest()) guard_ = ClockGuard(start);
+  }
+  /// How often the clock jumped ahead and was not followed at once.
+  [[nodiscard]] std::uint64_t jumps() const noexcept { return guard_.jumps(); }
 
   /// When the oldest slice begins that is tested beside this newest one; all_time without a window.
   [[nodiscard]] Time window_start(std::int64_t newest) const noexcept {
@@ -85,9 +84,13 @@ class SliceClock {
   }
 
  private:
+  [[nodiscard]] std::chrono::seconds slack() const noexcept {
+    return std::max(std::chrono::seconds(length_), ClockGuard::least_slack);
+  }
+
   std::int64_t slices_ = 0;
   std::int64_t length_ = 0;
-  mutable std::atomic<std::int64_t> newest_{INT64_MIN};
+  ClockGuard guard_;
 };
 
 SEENBY_DETAIL_END

@@ -136,7 +136,7 @@ class Reader {
   Reader(const StoreState& state, std::span<const StoreProtocol::Job> jobs, Workshop& workshop)
       : state_(state),
         jobs_(jobs),
-        newest_(state.slices.windowed() ? state.slices.newest(state.now()) : 0),
+        newest_(state.slices.windowed() ? state.slices.newest(state.policy.clock) : 0),
         users_(workshop.users),
         batch_(workshop.batch),
         again_(workshop.again),

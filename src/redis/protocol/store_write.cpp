@@ -43,7 +43,7 @@ std::string packed(const FilterHeader& header, std::span<const Digest> digests) 
 
 Result<RecordOutcome> StoreWriter::record(std::span<const Digest> digests) {
   if (!state_.slices.windowed()) return add({.key = key_, .list = {}, .slice = 0}, digests);
-  const std::int64_t slice = state_.slices.newest(state_.now());
+  const std::int64_t slice = state_.slices.newest(state_.policy.clock);
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     lost_slice_ = false;
     auto outcome = add(slice_target(slice), digests);
@@ -68,7 +68,7 @@ Result<bool> StoreWriter::forget() {
   state_.shapes.forget(key_);
   if (state_.slices.windowed()) {
     // One slice more on either side, for clocks that differ.
-    const std::int64_t newest = state_.slices.newest(state_.now());
+    const std::int64_t newest = state_.slices.newest(state_.policy.clock);
     for (std::int64_t slice = newest + 1; slice >= newest - state_.slices.tested(); --slice) {
       const std::string key = state_.slice_key(key_, slice);
       state_.shapes.forget(key);

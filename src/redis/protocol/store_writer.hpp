@@ -137,7 +137,7 @@ class StoreWriter {
   // What all of them use: store_write.cpp
 
   [[nodiscard]] Deadline step_deadline() const { return deadline_.earlier(Deadline::after(state_.options.timeout)); }
-  [[nodiscard]] std::int64_t newest_slice() const { return state_.slices.newest(state_.now()); }
+  [[nodiscard]] std::int64_t newest_slice() const { return state_.slices.newest(state_.policy.clock); }
 
   /// What is known of a key's head without asking: what this process saw last.
   [[nodiscard]] std::optional<Head> known_head(const std::string& key) const;

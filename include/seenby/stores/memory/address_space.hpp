@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -22,55 +24,64 @@ SEENBY_DETAIL_BEGIN
 inline constexpr std::uint32_t granule_words = 4;
 inline constexpr std::uint32_t granule_bytes = 32;
 
-/// Hands out extents, runs of 1 KiB units, from one reservation: the lowest among those returned that fits, so that a
-/// store that shrinks moves together; neighbours are joined.
+/// Hands out extents, runs of 1 KiB units: the lowest among those returned that fits, so that a store that shrinks
+/// moves together; neighbours are joined.
 ///
-/// Lock-free readers may follow a stale reference, whatever number it has become: every granule's address is inside the
-/// reservation, which may be read from end to end and some way beyond (largest_overrun), and nothing of it is unmapped
-/// before the store goes. A returned extent's pages go back to the system by madvise(MADV_DONTNEED) and read as zeros,
-/// as do those never handed out. A 64th of what is in use may be kept for the next extent instead, zeroed: giving back
-/// a part of a huge page would break it up. Thread-safe.
+/// Granules are numbered from 0 and lie in segments: the first has 64 KiB, each further one as much as all before it.
+/// A segment is reserved when it is first needed and stays until the store goes, so that a store of a few users holds
+/// few addresses, and one that was large and shrank does not reserve again.
+///
+/// Lock-free readers may follow a stale reference, whatever number it has become: `at` masks it to the reserved
+/// granules, and some way beyond each segment may be read (largest_overrun). A returned extent's pages go back to the
+/// system by madvise(MADV_DONTNEED) and read as zeros, as do those never handed out. A 64th of what is in use may be
+/// kept for the next extent instead, zeroed: giving back a part of a huge page would break it up. Thread-safe.
 class AddressSpace {
  public:
   static constexpr std::uint32_t unit_bytes = 1024;
   static constexpr std::uint32_t unit_granules = unit_bytes / granule_bytes;
+  /// How far past a granule's address a reader may look: 4,095 granules, as many as a handle can speak of.
+  static constexpr std::uint64_t largest_overrun = std::uint64_t{1} << 17;
 
-  /// Reserves addresses for twice `max_bytes` (0: the machine's memory), since moving a shard needs both copies for a
-  /// moment, and returned extents may be too short for what is asked next. Throws std::bad_alloc.
+  /// `max_bytes` may be handed out; 0: as many as the machine gives, up to 128 GiB. Throws std::bad_alloc.
   explicit AddressSpace(std::uint64_t max_bytes) : max_bytes_(max_bytes) {
-    const std::uint64_t wanted = max_bytes != 0 ? max_bytes : physical_memory();
-    reserved_bytes_ = std::clamp(std::bit_ceil(wanted) * 2, huge_page_bytes * 32, largest_reservation);
-    for (;; reserved_bytes_ /= 2) {
-      void* start = ::mmap(nullptr, mapped_bytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (start != MAP_FAILED) {
-        mapping_ = start;
-        break;
-      }
-      if (reserved_bytes_ <= huge_page_bytes * 32) throw std::bad_alloc();  // a small RLIMIT_AS: take what there is
-    }
-    granule_mask_ = reserved_bytes_ / granule_bytes - 1;  // a power of two, as the reservation is
-    const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
-    const std::uintptr_t aligned = (address + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
-    base_ = static_cast<std::uint64_t*>(static_cast<void*>(static_cast<std::byte*>(mapping_) + (aligned - address)));
-    try {
-      commit(huge_page_bytes);
-    } catch (...) {
-      ::munmap(mapping_, mapped_bytes());
-      throw;
-    }
-    next_ = 1;  // offset 0 means "nowhere"
+    reserve_segment();
+    next_ = 1;  // granule 0 means "nowhere"
   }
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
-  ~AddressSpace() { ::munmap(mapping_, mapped_bytes()); }
+  ~AddressSpace() {
+    for (std::uint32_t i = 0; i < segment_count_; ++i) ::munmap(mappings_[i], mapped_bytes(i));
+  }
 
-  [[nodiscard]] std::uint64_t* at(std::uint32_t granule) const noexcept {
-    return base_ + (std::size_t{granule} & granule_mask_) * granule_words;
+  /// Any number has an address that can be read; a granule of an extent has its own.
+  [[nodiscard, gnu::always_inline]] std::uint64_t* at(std::uint32_t granule) const noexcept {
+    const std::uint32_t masked = granule & mask_.load(std::memory_order_relaxed);
+    const auto segment = 31U ^ static_cast<unsigned>(std::countl_zero((masked >> (first_segment_bits - 1)) | 1U));
+    return reinterpret_cast<std::uint64_t*>(origins_[segment].load(std::memory_order_relaxed) +
+                                            std::uintptr_t{masked} * granule_bytes);
+  }
+  /// Whether the units before this one are elsewhere: no block lies on both sides.
+  [[nodiscard]] static constexpr bool begins_segment(std::uint32_t unit) noexcept {
+    return unit >= segment_begin(1) / unit_bytes && std::has_single_bit(unit);
+  }
+
+  /// Lets so many bytes more (or fewer) be handed out, where there is a limit at all: restoring a snapshot needs room
+  /// for the users before and after.
+  void change_limit(std::int64_t by) {
+    const std::lock_guard lock(mutex_);
+    if (max_bytes_ != 0) max_bytes_ += static_cast<std::uint64_t>(by);
   }
   /// Bytes handed out, and returned ones that were kept.
   [[nodiscard]] std::uint64_t resident_bytes() const {
     const std::lock_guard lock(mutex_);
     return held_bytes_ + kept_bytes_;
+  }
+  /// Addresses reserved, whether or not there is memory behind them.
+  [[nodiscard]] std::uint64_t reserved_bytes() const {
+    const std::lock_guard lock(mutex_);
+    std::uint64_t bytes = 0;
+    for (std::uint32_t i = 0; i < segment_count_; ++i) bytes += mapped_bytes(i);
+    return bytes;
   }
 
   /// A zeroed extent of `units`; its first granule. Throws std::bad_alloc when over max_bytes or out of memory.
@@ -90,15 +101,11 @@ class AddressSpace {
       free_bytes_ -= bytes;
       kept_bytes_ = std::min(kept_bytes_, free_bytes_);  // what was taken may not have been kept: a bound
     } else {
-      const std::uint64_t end = (std::uint64_t{next_} + units) * unit_bytes;
-      if (end > reserved_bytes_) throw std::bad_alloc();
-      if (end > committed_bytes_) commit(end);
-      first = next_;
-      next_ += units;
+      first = take_new(units);
       join_full_pages();
     }
     held_bytes_ += bytes;
-    if (!huge_ && held_bytes_ > committed_bytes_ / 2) advise_huge(true);
+    if (!huge_ && held_bytes_ > touched_bytes() / 2) advise_huge(true);
     return first * unit_granules;
   }
 
@@ -116,7 +123,7 @@ class AddressSpace {
     } else {
       erase_bytes(run, joined);
     }
-    if (huge_ && held_bytes_ < committed_bytes_ / 4) {
+    if (huge_ && held_bytes_ < touched_bytes() / 4) {
       advise_huge(false);
       drop_free();  // with the huge pages that small extents brought to life
     } else if (kept_bytes_ > held_bytes_ / 32) {
@@ -125,35 +132,68 @@ class AddressSpace {
   }
 
  private:
+  static constexpr std::uint32_t first_segment_bits = 11;  // 2^11 granules
+  static constexpr std::uint32_t most_segments = 32 - first_segment_bits + 1;
   static constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
   static constexpr std::uint64_t large_store_bytes = std::uint64_t{64} << 20;
-  static constexpr std::uint64_t largest_reservation = std::uint64_t{1} << 37;  // 2^32 granules
-  /// How far past a granule's address a reader may look: 65,535 exact digests, as many as a handle can speak of.
-  static constexpr std::uint64_t largest_overrun = std::uint64_t{1} << 19;
-  static_assert(largest_overrun <= huge_page_bytes);  // which is mapped behind the reservation
-  [[nodiscard]] std::uint64_t mapped_bytes() const noexcept { return reserved_bytes_ + 2 * huge_page_bytes; }
 
   [[nodiscard]] static std::uint64_t page_bytes() noexcept {
     static const auto bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     return bytes;
   }
-  [[nodiscard]] static std::uint64_t physical_memory() noexcept {
-    const long pages = ::sysconf(_SC_PHYS_PAGES);
-    return pages > 0 ? static_cast<std::uint64_t>(pages) * page_bytes() : std::uint64_t{1} << 34;
+  /// Segment i covers [segment_begin(i), segment_begin(i + 1)) of the bytes that granules number.
+  [[nodiscard]] static constexpr std::uint64_t segment_begin(std::uint32_t i) noexcept {
+    return i == 0 ? 0 : std::uint64_t{granule_bytes} << (first_segment_bits + i - 1);
+  }
+  [[nodiscard]] static constexpr std::uint64_t segment_bytes(std::uint32_t i) noexcept {
+    return segment_begin(i + 1) - segment_begin(i);
+  }
+  /// What is reserved for it: room to align large ones, and to read beyond.
+  [[nodiscard]] static constexpr std::uint64_t mapped_bytes(std::uint32_t i) noexcept {
+    return segment_bytes(i) + largest_overrun + (segment_bytes(i) >= huge_page_bytes ? huge_page_bytes : 0);
+  }
+  [[nodiscard]] std::uint64_t* address(std::uint64_t offset) const noexcept {
+    return at(static_cast<std::uint32_t>(offset / granule_bytes));
+  }
+  /// The bytes from the first to the last that was ever handed out.
+  [[nodiscard]] std::uint64_t touched_bytes() const noexcept { return std::uint64_t{next_} * unit_bytes; }
+
+  void reserve_segment() {
+    if (segment_count_ == most_segments) throw std::bad_alloc();
+    const std::uint32_t i = segment_count_;
+    void* const mapping =
+        ::mmap(nullptr, mapped_bytes(i), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) throw std::bad_alloc();
+    auto start = reinterpret_cast<std::uintptr_t>(mapping);
+    if (segment_bytes(i) >= huge_page_bytes) start = (start + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
+#ifdef MADV_HUGEPAGE
+    if (huge_ && segment_begin(i) >= large_store_bytes) {
+      ::madvise(reinterpret_cast<void*>(start), segment_bytes(i), MADV_HUGEPAGE);
+    }
+#endif
+    mappings_[i] = mapping;
+    ++segment_count_;
+    origins_[i].store(start - segment_begin(i), std::memory_order_relaxed);
+    // Whoever meets a granule of this segment got its number after this.
+    mask_.store(static_cast<std::uint32_t>(segment_begin(segment_count_) / granule_bytes - 1),
+                std::memory_order_release);
   }
 
-  /// Makes addresses usable up to at least `bytes`, in steps that grow with the store.
-  void commit(std::uint64_t bytes) {
-    const std::uint64_t step =
-        std::clamp(std::bit_floor(committed_bytes_ / 8 + 1), huge_page_bytes, huge_page_bytes * 32);
-    const std::uint64_t wanted = std::min((bytes + step - 1) / step * step, reserved_bytes_);
-    auto* start = at(static_cast<std::uint32_t>(committed_bytes_ / granule_bytes));
-    const std::uint64_t size = wanted - committed_bytes_;
-    if (::mprotect(start, size, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-    if (huge_ && committed_bytes_ >= large_store_bytes) ::madvise(start, size, MADV_HUGEPAGE);
-#endif
-    committed_bytes_ = wanted;
+  /// Units never handed out; an extent lies in one segment, what is left of the one before is free.
+  [[nodiscard]] std::uint32_t take_new(std::uint32_t units) {
+    for (;;) {
+      const auto end = static_cast<std::uint32_t>(segment_begin(segment_count_) / unit_bytes);
+      if (next_ + std::uint64_t{units} <= end) break;
+      if (next_ < end) {
+        free_.push_back({next_, end - next_});  // the last ones by number
+        free_bytes_ += std::uint64_t{end - next_} * unit_bytes;
+        next_ = end;
+      }
+      reserve_segment();
+    }
+    const std::uint32_t first = next_;
+    next_ += units;
+    return first;
   }
 
   /// Turns what is handed out into huge pages, one at a time: a request to cold users is bound by TLB misses before it
@@ -162,10 +202,10 @@ class AddressSpace {
   void join_full_pages() noexcept {
 #ifdef MADV_HUGEPAGE
     if (!huge_) return;
-    const std::uint64_t full = std::min(std::uint64_t{next_} * unit_bytes, large_store_bytes);
+    const std::uint64_t full = std::min(touched_bytes(), large_store_bytes);
     for (; joined_bytes_ + huge_page_bytes <= full; joined_bytes_ += huge_page_bytes) {
       constexpr int madv_collapse = 25;  // Linux 6.1; older headers do not name it
-      auto* const page = at(static_cast<std::uint32_t>(joined_bytes_ / granule_bytes));
+      auto* const page = address(joined_bytes_);
       if (::madvise(page, huge_page_bytes, madv_collapse) != 0) ::madvise(page, huge_page_bytes, MADV_HUGEPAGE);
     }
 #endif
@@ -175,7 +215,10 @@ class AddressSpace {
   void advise_huge([[maybe_unused]] bool wanted) noexcept {
     huge_ = wanted;
 #ifdef MADV_HUGEPAGE
-    ::madvise(base_, committed_bytes_, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    for (std::uint32_t i = 0; i < segment_count_; ++i) {
+      if (segment_bytes(i) < huge_page_bytes) continue;
+      ::madvise(address(segment_begin(i)), segment_bytes(i), wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    }
 #endif
   }
 
@@ -192,7 +235,7 @@ class AddressSpace {
   /// units around.
   void erase_bytes(Run run, Run joined) const noexcept {
     const auto zero = [&](std::uint64_t from, std::uint64_t to) {
-      if (from < to) zero_words(base_ + from / sizeof(std::uint64_t), (to - from) / sizeof(std::uint64_t));
+      if (from < to) zero_words(address(from), (to - from) / sizeof(std::uint64_t));
     };
 #if defined(__linux__)  // elsewhere the advice does not promise zeros
     const std::uint64_t page = page_bytes();
@@ -200,7 +243,7 @@ class AddressSpace {
     const auto ceil = [&](std::uint64_t at) { return (at + page - 1) / page * page; };
     const std::uint64_t from = floor(run.begin()) >= joined.begin() ? floor(run.begin()) : ceil(run.begin());
     const std::uint64_t to = ceil(run.end()) <= joined.end() ? ceil(run.end()) : floor(run.end());
-    if (from < to && ::madvise(base_ + from / sizeof(std::uint64_t), to - from, MADV_DONTNEED) == 0) {
+    if (from < to && ::madvise(address(from), to - from, MADV_DONTNEED) == 0) {
       zero(run.begin(), std::min(from, run.end()));
       zero(std::max(to, run.begin()), run.end());
       return;
@@ -219,10 +262,13 @@ class AddressSpace {
   [[nodiscard]] Run join_free(Run run) noexcept {
     const auto after = std::lower_bound(free_.begin(), free_.end(), run.first,
                                         [](const Run& other, std::uint32_t first) { return other.first < first; });
-    const bool joins_after = after != free_.end() && after->first == run.first + run.units;
+    const auto joins = [](const Run& before, const Run& behind) {
+      return before.first + before.units == behind.first && !begins_segment(behind.first);
+    };
+    const bool joins_after = after != free_.end() && joins(run, *after);
     if (after != free_.begin()) {
       Run& before = *std::prev(after);
-      if (before.first + before.units == run.first) {
+      if (joins(before, run)) {
         before.units += run.units;
         if (!joins_after) return before;
         before.units += after->units;
@@ -238,20 +284,34 @@ class AddressSpace {
     return run;
   }
 
-  std::uint64_t max_bytes_;
-  std::uint64_t reserved_bytes_ = 0;
-  std::uint64_t granule_mask_ = 0;
-  void* mapping_ = nullptr;
-  std::uint64_t* base_ = nullptr;
+  std::array<std::atomic<std::uintptr_t>, most_segments> origins_{};  // where granule 0 would be, segment by segment
+  std::atomic<std::uint32_t> mask_{0};
+  std::uint32_t segment_count_ = 0;
+  std::array<void*, most_segments> mappings_{};
   mutable std::mutex mutex_;
-  std::uint64_t committed_bytes_ = 0;
-  std::uint64_t joined_bytes_ = 0;
-  std::uint32_t next_ = 0;  // first unit never handed out
-  std::vector<Run> free_;   // returned extents, in order
+  std::uint64_t max_bytes_;
+  std::uint64_t joined_bytes_ = huge_page_bytes;  // segments before the first huge page are smaller than one
+  std::uint32_t next_ = 0;                        // first unit never handed out
+  std::vector<Run> free_;                         // returned extents, in order
   bool huge_ = true;
   std::uint64_t held_bytes_ = 0;
   std::uint64_t free_bytes_ = 0;  // returned
   std::uint64_t kept_bytes_ = 0;  // and not given back to the system, at most
+};
+
+/// Lets so many bytes more be handed out for a while.
+class LimitRaised {
+ public:
+  LimitRaised(AddressSpace& space, std::uint64_t bytes) : space_(space), bytes_(static_cast<std::int64_t>(bytes)) {
+    space_.change_limit(bytes_);
+  }
+  LimitRaised(const LimitRaised&) = delete;
+  LimitRaised& operator=(const LimitRaised&) = delete;
+  ~LimitRaised() { space_.change_limit(-bytes_); }
+
+ private:
+  AddressSpace& space_;
+  std::int64_t bytes_;
 };
 
 SEENBY_DETAIL_END

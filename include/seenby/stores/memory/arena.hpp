@@ -147,7 +147,7 @@ class Arena {
       extents_.reserve(extents_.size() + 1);
       const std::uint32_t extent = space_->take(units);
       held_granules_ += std::uint64_t{units} * AddressSpace::unit_granules;
-      if (extent == end_ && !extents_.empty()) {
+      if (extent == end_ && !extents_.empty() && !AddressSpace::begins_segment(extent / AddressSpace::unit_granules)) {
         extents_.back().units += units;  // what is left of the last extent goes on in this one
       } else {
         extents_.push_back({extent, units});

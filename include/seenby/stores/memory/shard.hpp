@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "seenby/stores/memory/arena.hpp"
 #include "seenby/stores/memory/filter_blocks.hpp"
+#include "seenby/stores/memory/lookup.hpp"
 #include "seenby/stores/memory/record_writer.hpp"
 #include "seenby/stores/memory/shard_context.hpp"
 #include "seenby/stores/memory/user_index.hpp"
@@ -24,18 +26,18 @@ SEENBY_DETAIL_BEGIN
 /// Everything that changes a shard is called with its mutex held and may throw std::bad_alloc, which leaves the user
 /// as before but for bits set in vain. Readers use `sequence`, `index` and the address space only.
 template <std::size_t Words>
-class Shard {
+class Shard : public ShardFront<Words> {
  public:
   using Key = IndexKey<Words>;
+  using ShardFront<Words>::index, ShardFront<Words>::sequence;
 
-  Shard(ShardContext& context, std::uint32_t shard_bits)
-      : index(shard_bits), context_(&context), arena_(context.space) {}
+  Shard(ShardContext& context, std::uint32_t directory_bits)
+      : ShardFront<Words>(directory_bits), context_(&context), arena_(context.space) {}
 
-  // The line that every reader loads.
-  alignas(64) ReadSequence sequence;
-  UserIndex<Words> index;
-  alignas(64) mutable std::mutex mutex;
+  std::mutex mutex;
   ShardCounters counters;
+  std::uint32_t depth = 0;     ///< how many bits of the hash all its users share
+  std::size_t first_slot = 0;  ///< in the directory
 
   /// Records digests in one slice; creates the user.
   InsertOutcome insert(const Key& key, std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest) {
@@ -64,10 +66,9 @@ class Shard {
     return true;
   }
 
-  /// Takes a user out and zeroes what was theirs.
+  /// Takes a user out and zeroes what was theirs; whoever reads their history must read it again.
   bool erase(const Key& key) {
-    cancel_rebuild(key);
-    ++erasures_;
+    cancel_reads(key);
     std::uint64_t* const word = index.find(context_->space, key);
     if (word == nullptr) return false;
     const Handle handle{load_word(word)};
@@ -103,7 +104,7 @@ class Shard {
   bool adopt(const Key& key, const Shard& from_shard, const Key& from, std::uint32_t newest) {
     PartList theirs;
     if (!from_shard.parts_of(from, theirs)) return false;
-    cancel_rebuild(key);
+    cancel_reads(key);
     std::uint64_t* const word = index.find(context_->space, key);
     Edit edit(*this, word, Handle{word == nullptr ? 0 : load_word(word)});
     edit.drop_dead(newest);
@@ -114,29 +115,41 @@ class Shard {
     return true;
   }
 
-  /// Moves on with every erase: tells a reader of the history that what it read may be of a forgotten user.
-  [[nodiscard]] std::uint64_t erasures() const noexcept { return erasures_; }
+  // Reading a history, which no lock is held for. A forget or a merge of the user meanwhile ends it.
 
-  // Re-insertion from a history. Between begin and finish, what is recorded for the user is noted.
+  /// Before the history of a missing user is read: a number for `end_creation`.
+  [[nodiscard]] std::uint64_t begin_creation(const Key& key) {
+    const std::uint64_t number = context_->last_read.fetch_add(1, std::memory_order_relaxed) + 1;
+    reads_.push_back({.key = key, .number = number, .noted = {}});
+    return number;
+  }
+  /// False when what was read since may be of a user who was forgotten.
+  bool end_creation(const Key& key, std::uint64_t number) noexcept {
+    const auto found = find_read(key, number);
+    if (found == reads_.end()) return false;
+    reads_.erase(found);
+    return true;
+  }
 
-  /// False when somebody else is at it.
+  /// Before a history is read to re-insert a filter from it: until `finish_rebuild`, what is recorded for the user is
+  /// noted. False when another thread does it.
   bool begin_rebuild(const Key& key) {
-    if (find_rebuild(key) != rebuilds_.end()) return false;
-    rebuilds_.push_back({key, {}});
+    if (find_read(key, rebuild_number) != reads_.end()) return false;
+    reads_.push_back({.key = key, .number = rebuild_number, .noted = {}});
     return true;
   }
   /// Gives up: the chain stays.
   void abandon_rebuild(const Key& key) noexcept {
-    cancel_rebuild(key);
+    if (const auto found = find_read(key, rebuild_number); found != reads_.end()) reads_.erase(found);
     ++counters.over_budget;
   }
   /// Replaces the chain of a slice by one filter of everything in `history` and everything recorded meanwhile, unless
   /// the filters hold something that neither explains: then they stay, and the FPR is over budget. True when replaced.
   bool finish_rebuild(const Key& key, std::span<const SliceDigest> history, std::uint32_t slice) {
-    const auto found = find_rebuild(key);
-    if (found == rebuilds_.end()) return false;  // forgotten or merged meanwhile
+    const auto found = find_read(key, rebuild_number);
+    if (found == reads_.end()) return false;  // forgotten or merged meanwhile
     std::vector<SliceDigest> noted = std::move(found->noted);
-    rebuilds_.erase(found);
+    reads_.erase(found);
     std::vector<Digest> digests;
     digests.reserve(history.size() + noted.size());
     for (const auto list : {history, std::span<const SliceDigest>(noted)}) {
@@ -210,40 +223,75 @@ class Shard {
     return true;
   }
   /// Empties the shard for good: readers find nobody and see that the sequence moved; memory goes back at once.
-  void retire() {
-    index.clear(context_->space, sequence);
+  void retire() noexcept {
+    index.replace(context_->space, {}, 0, sequence);
     arena_ = Arena(context_->space);
-    rebuilds_.clear();
+    reads_ = {};
+    counters = {};
   }
 
-  /// Bytes outside the address space.
-  [[nodiscard]] std::uint64_t bookkeeping_bytes() const {
-    std::uint64_t bytes = sizeof(*this) + arena_.bookkeeping_bytes() + rebuilds_.capacity() * sizeof(Rebuild);
-    for (const Rebuild& rebuild : rebuilds_) bytes += rebuild.noted.capacity() * sizeof(SliceDigest);
+  /// Bytes outside the shard itself and the address space.
+  [[nodiscard]] std::uint64_t bookkeeping_bytes() const noexcept {
+    std::uint64_t bytes = arena_.bookkeeping_bytes() + reads_.capacity() * sizeof(HistoryRead);
+    for (const HistoryRead& read : reads_) bytes += read.noted.capacity() * sizeof(SliceDigest);
     return bytes;
+  }
+  /// Bytes of the address space.
+  [[nodiscard]] std::uint64_t held_bytes() const noexcept {
+    return arena_.held_bytes() + std::uint64_t{index.units()} * AddressSpace::unit_bytes;
+  }
+
+  // Splitting.
+
+  /// Users in memory of their own.
+  struct Copy {
+    Arena arena;
+    typename UserIndex<Words>::Table table;
+    std::uint32_t users;
+  };
+  /// Copies those users whose first bit of the hash that they do not share is `bit`. Throws std::bad_alloc.
+  [[nodiscard]] Copy copy_half(std::uint64_t bit) {
+    return copy_of([&](const Key& key) { return next_bit(key) == bit; });
+  }
+  /// Copies the other half to a shard that nobody knows yet, with the reads of those users. Throws std::bad_alloc.
+  void move_half_to(Shard& upper) {
+    upper.reads_.reserve(reads_.size());
+    upper.adopt(copy_half(1));
+    const auto moving = std::stable_partition(reads_.begin(), reads_.end(),
+                                              [&](const HistoryRead& read) { return next_bit(read.key) == 0; });
+    upper.reads_.assign(std::make_move_iterator(moving), std::make_move_iterator(reads_.end()));
+    reads_.erase(moving, reads_.end());
+  }
+  /// Serves from a copy; what it was made of goes.
+  void adopt(Copy&& copy) noexcept {
+    index.replace(context_->space, copy.table, copy.users, sequence);
+    arena_ = std::move(copy.arena);  // the old one goes with `copy`
   }
 
  private:
   class Edit;
 
-  struct Rebuild {
+  static constexpr std::uint64_t rebuild_number = 0;  // a user has one rebuild at a time, and any number of creations
+  struct HistoryRead {
     Key key;
-    std::vector<SliceDigest> noted;
+    std::uint64_t number;
+    std::vector<SliceDigest> noted;  // what was recorded since a rebuild began
   };
 
-  auto find_rebuild(const Key& key) noexcept {
-    return std::find_if(rebuilds_.begin(), rebuilds_.end(),
-                        [&](const Rebuild& rebuild) { return rebuild.key.words == key.words; });
+  auto find_read(const Key& key, std::uint64_t number) noexcept {
+    return std::find_if(reads_.begin(), reads_.end(),
+                        [&](const HistoryRead& read) { return read.number == number && read.key.words == key.words; });
   }
-  void cancel_rebuild(const Key& key) noexcept {
-    if (const auto found = find_rebuild(key); found != rebuilds_.end()) rebuilds_.erase(found);
+  void cancel_reads(const Key& key) noexcept {
+    std::erase_if(reads_, [&](const HistoryRead& read) { return read.key.words == key.words; });
   }
   void note_for_rebuild(const Key& key, std::span<const Digest> digests, std::uint32_t slice) {
-    if (rebuilds_.empty()) return;
-    const auto found = find_rebuild(key);
-    if (found == rebuilds_.end()) return;
+    if (reads_.empty()) return;
+    const auto found = find_read(key, rebuild_number);
+    if (found == reads_.end()) return;
     for (const Digest digest : digests) found->noted.push_back({digest, slice});
   }
+  [[nodiscard]] std::uint64_t next_bit(const Key& key) const noexcept { return key.hash >> (63 - depth) & 1U; }
 
   [[nodiscard]] PartList decoded(Handle handle) const noexcept {
     PartList parts;
@@ -290,19 +338,23 @@ class Shard {
     }
   }
   void compact() {
-    Arena fresh(context_->space);
-    fresh.reserve(arena_.held_bytes() - arena_.wasted_bytes());
-    std::vector<Handle> handles;  // first all copies, which may fail; then all handles, which cannot
-    handles.reserve(index.users());
-    index.for_each(context_->space, [&](const auto&, const std::uint64_t* handle_word) {
-      handles.push_back(moved(Handle{load_word(handle_word)}, fresh));
+    adopt(copy_of([](const Key&) { return true; }));
+  }
+  template <class Wanted>
+  [[nodiscard]] Copy copy_of(Wanted&& wanted) const {
+    AddressSpace& space = context_->space;
+    std::vector<std::pair<Key, Handle>> users;
+    users.reserve(index.users());
+    index.for_each(space, [&](const auto& words, const std::uint64_t* handle_word) {
+      const Key key = key_of_words(words, context_->key_seed);
+      if (wanted(key)) users.emplace_back(key, Handle{load_word(handle_word)});
     });
-    std::size_t next = 0;
-    index.for_each(context_->space, [&](const auto&, std::uint64_t* handle_word) {
-      store_word_release(handle_word, handles[next++].raw);
-    });
-    sequence.memory_unlinked();
-    arena_ = std::move(fresh);  // the old one goes with `fresh`
+    Copy copy{Arena(space), {}, static_cast<std::uint32_t>(users.size())};
+    copy.arena.reserve((arena_.held_bytes() - arena_.wasted_bytes()) * users.size() / std::max(index.users(), 1U));
+    for (auto& [key, handle] : users) handle = moved(handle, copy.arena);
+    copy.table = UserIndex<Words>::make_table(space, UserIndex<Words>::units_for(users.size()));
+    for (const auto& [key, handle] : users) index.place(space, copy.table, key, handle.raw);
+    return copy;
   }
   [[nodiscard]] Handle moved(Handle handle, Arena& to) const {
     PartList parts;
@@ -325,8 +377,7 @@ class Shard {
 
   ShardContext* context_;
   Arena arena_;
-  std::vector<Rebuild> rebuilds_;
-  std::uint64_t erasures_ = 0;
+  std::vector<HistoryRead> reads_;
 };
 
 /// Decodes a record, and publishes what became of it with one store; readers see the record before or after.

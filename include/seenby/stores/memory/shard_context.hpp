@@ -21,7 +21,7 @@ struct RateTables {
   CapacityTable first_link;  ///< filters that may have to be chained leave some to their successors
 };
 
-/// What all shards of a store share. Immutable but for the address space (thread-safe) and the flag.
+/// What all shards of a store share. Immutable but for the address space (thread-safe) and the atomics.
 struct ShardContext {
   ShardContext(std::uint64_t max_bytes, const RateTables& tables) : space(max_bytes), rates(tables) {}
 
@@ -34,6 +34,7 @@ struct ShardContext {
   std::uint64_t initial_items = 0;
   double growth_factor = 2;
   bool keep_digests = false;
+  std::atomic<std::uint64_t> last_read{0};  ///< number of the last history read for a missing user
 
   [[nodiscard]] bool windowed() const noexcept { return slices != 0; }
   [[nodiscard]] const CapacityTable& table() const noexcept {

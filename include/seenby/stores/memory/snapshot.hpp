@@ -29,26 +29,25 @@ Result<void> write_snapshot(const MemoryState<Words>& state, const SnapshotIdent
   if (auto written = write_all(file->handle(), out.bytes(), path); !written) return written;
   std::uint64_t users = 0;
   std::uint64_t sections = 0;
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    ByteWriter records;
-    std::uint32_t count = 0;
-    {
-      const std::lock_guard lock(state[i].mutex);
-      count = state[i].index.users();
-      state[i].write_records(records, newest_slice);
-    }
-    if (count == 0) continue;
+  ByteWriter records;
+  const auto write_section = [&](std::uint64_t count) -> Result<void> {
     out.clear();
     out.put(snapshot_section);
-    out.put(std::uint64_t{count});
+    out.put(count);
     out.put(std::uint64_t{records.bytes().size()});
     out.put_checksum(0);
-    const std::uint64_t checksum = xxh3_bytes(records.bytes().data(), records.bytes().size(), 0);
-    ByteWriter closing;
-    closing.put(checksum);
-    for (const auto bytes : {out.bytes(), records.bytes(), closing.bytes()}) {
-      if (auto written = write_all(file->handle(), bytes, path); !written) return written;
-    }
+    if (auto done = write_all(file->handle(), out.bytes(), path); !done) return done;
+    records.put_checksum(0);
+    return write_all(file->handle(), records.bytes(), path);
+  };
+  for (std::size_t slot = 0; slot < state.shards.directory.size();) {
+    records.clear();
+    const std::uint64_t count = state.shards.visit_at(slot, [&](const Shard<Words>& shard) -> std::uint64_t {
+      shard.write_records(records, newest_slice);
+      return shard.index.users();
+    });
+    if (count == 0) continue;
+    if (auto done = write_section(count); !done) return done;
     users += count;
     ++sections;
   }
@@ -110,10 +109,11 @@ inline bool take_part(ByteReader& in, Part& part, std::span<const std::byte>& by
   return !in.overrun();
 }
 
-/// Puts the records of one section into a state nobody else sees yet. False when they are not what `count` says.
+/// Puts the records of one section into shards that no other thread sees yet. False when they are not what `count`
+/// says.
 template <std::size_t Words>
-bool take_records(MemoryState<Words>& state, std::span<const std::byte> payload, std::uint64_t count,
-                  std::uint32_t newest) {
+bool take_records(const ShardContext& context, ShardSet<Words>& shards, std::span<const std::byte> payload,
+                  std::uint64_t count, std::uint32_t newest) {
   ByteReader in(payload);
   for (std::uint64_t i = 0; i < count; ++i) {
     std::array<std::uint64_t, Words> words;
@@ -126,20 +126,25 @@ bool take_records(MemoryState<Words>& state, std::span<const std::byte> payload,
       Part part;
       if (!take_part(in, part, bytes[p])) return false;
       if (p > 0 && part.slice < parts.back().slice) return false;
-      if (part.slice > (state.context.windowed() ? newest : 0)) return false;
+      if (part.slice > (context.windowed() ? newest : 0)) return false;
       parts.push_back(part);
     }
-    const auto key = key_of_words(words, state.context.key_seed);
-    if (!state.shard_of(key).restore(key, parts, bytes.data())) return false;  // twice the same user
+    const auto key = key_of_words(words, context.key_seed);
+    const bool is_new = shards.locked(key, [&](Shard<Words>& shard) {
+      if (!shard.restore(key, parts, bytes.data())) return false;
+      shards.split_if_crowded(shard);
+      return true;
+    });
+    if (!is_new) return false;  // twice the same user
   }
   return in.empty();
 }
 
-/// Reads a snapshot into a fresh state; returns the newest slice it knew. No length in the file makes this allocate
+/// Reads a snapshot into fresh shards; returns the newest slice it knew. No length in the file makes this allocate
 /// more than the file is long. Errors: as the header's, truncated, corrupt, io. Throws std::bad_alloc.
 template <std::size_t Words>
-Result<std::uint32_t> read_snapshot(MemoryState<Words>& state, const SnapshotIdentity& identity,
-                                    const std::string& path) {
+Result<std::uint32_t> read_snapshot(const ShardContext& context, ShardSet<Words>& shards,
+                                    const SnapshotIdentity& identity, const std::string& path) {
   auto file = SnapshotFile::open(path);
   if (!file) return std::move(file).error();
   std::vector<std::byte> buffer;
@@ -168,7 +173,7 @@ Result<std::uint32_t> read_snapshot(MemoryState<Words>& state, const SnapshotIde
     const std::uint64_t checksum = xxh3_bytes(buffer.data(), buffer.size(), 0);
     std::vector<std::byte> closing;
     if (auto read = file->read(closing, sizeof checksum); !read) return std::move(read).error();
-    if (load_le<std::uint64_t>(closing.data()) != checksum || !take_records(state, buffer, count, *newest)) {
+    if (load_le<std::uint64_t>(closing.data()) != checksum || !take_records(context, shards, buffer, count, *newest)) {
       return snapshot_error(ErrorCode::corrupt, path, "a section's records contradict its checksum or themselves");
     }
     users += count;

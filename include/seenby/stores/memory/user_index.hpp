@@ -60,7 +60,8 @@ class UserIndex {
     std::uint32_t slots = 0;
   };
 
-  explicit UserIndex(std::uint32_t shard_bits) noexcept : shard_bits_(shard_bits) {}
+  /// `skipped_bits` of the hash's top choose the shard, and say nothing about the position.
+  explicit UserIndex(std::uint32_t skipped_bits) noexcept : skipped_bits_(skipped_bits) {}
 
   [[nodiscard]] Table table() const noexcept {
     const std::uint64_t word = table_.load(std::memory_order_acquire);
@@ -106,7 +107,7 @@ class UserIndex {
   std::uint64_t* insert(const AddressSpace& space, const Key& key, Handle handle) noexcept {
     ++users_;
     const Table now = table();
-    return place(space.at(now.block), now.slots, key.words, key.hash, handle.raw);
+    return place(space, now, key, handle.raw);
   }
 
   /// Takes a slot out and closes the gap. Between begin_shift and end_shift of the shard's sequence.
@@ -140,30 +141,43 @@ class UserIndex {
     }
   }
 
-  /// Moves all users into a table of another size. Tells the readers before the old one goes. Throws std::bad_alloc.
-  void resize(AddressSpace& space, std::uint32_t new_units, ReadSequence& sequence, std::uint64_t seed) {
+  /// An empty table that is not this index's yet. Throws std::bad_alloc.
+  [[nodiscard]] static Table make_table(AddressSpace& space, std::uint32_t units) {
+    return {space.take(units), units * unit_slots};
+  }
+  /// Adds a key to any table that has room for it.
+  std::uint64_t* place(const AddressSpace& space, Table table, const Key& key, std::uint64_t handle) const noexcept {
+    std::uint64_t* const first = space.at(table.block);
+    std::uint32_t at = position(key.hash, table.slots);
+    while (load_word(first + std::size_t{at} * slot_words + Words) != 0) {
+      if (++at == table.slots) at = 0;
+    }
+    std::uint64_t* const slot = first + std::size_t{at} * slot_words;
+    for (std::size_t i = 0; i < Words; ++i) store_word(slot + i, key.words[i]);
+    store_word_release(slot + Words, handle);
+    return slot + Words;
+  }
+  /// Serves from another table with so many users in it, or from none. Tells the readers before the old one goes.
+  void replace(AddressSpace& space, Table next, std::uint32_t users, ReadSequence& sequence) noexcept {
     const Table old = table();
-    const Table next{space.take(new_units), new_units * unit_slots};
-    for_each(space, [&](const std::array<std::uint64_t, Words>& words, const std::uint64_t* handle_word) {
-      place(space.at(next.block), next.slots, words, key_of_words(words, seed).hash, load_word(handle_word));
-    });
-    publish(next);
+    users_ = users;
+    table_.store(next.block | (std::uint64_t{next.slots} << 32), std::memory_order_release);
     sequence.memory_unlinked();
     if (old.slots != 0) space.give_back(old.block, old.slots / unit_slots);
   }
-  /// Forgets everybody.
-  void clear(AddressSpace& space, ReadSequence& sequence) noexcept {
-    const Table old = table();
-    users_ = 0;
-    publish({});
-    sequence.memory_unlinked();
-    if (old.slots != 0) space.give_back(old.block, old.slots / unit_slots);
+  /// Moves all users into a table of another size. Throws std::bad_alloc.
+  void resize(AddressSpace& space, std::uint32_t new_units, ReadSequence& sequence, std::uint64_t seed) {
+    const Table next = make_table(space, new_units);
+    for_each(space, [&](const std::array<std::uint64_t, Words>& words, const std::uint64_t* handle_word) {
+      place(space, next, key_of_words(words, seed), load_word(handle_word));
+    });
+    replace(space, next, users_, sequence);
   }
 
  private:
-  /// The shard is chosen by the hash's top bits; the position by the 32 bits after them.
+  /// By the 32 bits of the hash after those that choose the shard.
   [[nodiscard]] std::uint32_t position(std::uint64_t hash, std::uint32_t slots) const noexcept {
-    return static_cast<std::uint32_t>((((hash << shard_bits_) >> 32) * slots) >> 32);
+    return static_cast<std::uint32_t>((((hash << skipped_bits_) >> 32) * slots) >> 32);
   }
   [[nodiscard]] static bool same_key(const std::uint64_t* slot, const Key& key) noexcept {
     for (std::size_t i = 0; i < Words; ++i) {
@@ -176,24 +190,9 @@ class UserIndex {
     for (std::size_t i = 0; i < Words; ++i) words[i] = load_word(slot + i);
     return words;
   }
-  void publish(Table next) noexcept {
-    table_.store(next.block | (std::uint64_t{next.slots} << 32), std::memory_order_release);
-  }
-  std::uint64_t* place(std::uint64_t* first, std::uint32_t slots, const std::array<std::uint64_t, Words>& words,
-                       std::uint64_t hash, std::uint64_t handle) const noexcept {
-    std::uint32_t at = position(hash, slots);
-    while (load_word(first + std::size_t{at} * slot_words + Words) != 0) {
-      if (++at == slots) at = 0;
-    }
-    std::uint64_t* const slot = first + std::size_t{at} * slot_words;
-    for (std::size_t i = 0; i < Words; ++i) store_word(slot + i, words[i]);
-    store_word_release(slot + Words, handle);
-    return slot + Words;
-  }
-
   std::atomic<std::uint64_t> table_{0};
   std::uint32_t users_ = 0;
-  std::uint32_t shard_bits_;
+  std::uint32_t skipped_bits_;
 };
 
 SEENBY_DETAIL_END
