@@ -45,6 +45,11 @@
 #define SEENBY_ISA_LEVEL sse42
 #else
 #define SEENBY_ISA_LEVEL baseline
+// Defined when a memory store's core is taken from seenby::core, which is built for the baseline; a unit built for more
+// compiles its own.
+#if defined(SEENBY_COMPILED)
+#define SEENBY_COMPILED_STORE 1
+#endif
 #endif
 #define SEENBY_ISA_JOIN_EXPANDED(kernels, level) kernels##level
 #define SEENBY_ISA_JOIN(kernels, level) SEENBY_ISA_JOIN_EXPANDED(kernels, level)

@@ -3,7 +3,7 @@
 # One way of using seenby from outside, held by ctest:
 #   check.sh BUILD_DIR CXX install | find_package | wrong_version | missing_component | forgotten_component NAME |
 #                          component NAME | pkg_config NAME... | shared NAME... | add_subdirectory | plain_compiler |
-#                          one_minimum | two_units
+#                          one_minimum | two_units | compiled
 set -euo pipefail
 build=$1 cxx=$2 what=$3
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -130,6 +130,20 @@ case $what in
     # The package's promise to those without CMake: include/ beside xxhash.h, and not a flag more.
     "$cxx" -std=c++20 "-I$source/include" "$source/tests/package/consumer/main.cpp" -o "$dir/consumer"
     "$dir/consumer"
+    ;;
+  compiled)
+    # With seenby::core and without, the answers are the same; with it, no unit compiles a kernel or a store.
+    program=$source/tests/package/compiled/main.cpp
+    library=$(find "$build" -maxdepth 3 -name 'libseenby_core.*' | head -1)
+    "$cxx" -std=c++20 -O1 "-I$source/include" "$program" -o "$dir/header_only"
+    "$cxx" -std=c++20 -O1 -DSEENBY_COMPILED "-I$source/include" -c "$program" -o "$dir/compiled.o"
+    "$cxx" "$dir/compiled.o" "$library" -Wl,-rpath,"$(dirname "$library")" -o "$dir/compiled"
+    "$dir/header_only" | tee "$dir/expected"
+    "$dir/compiled" | diff "$dir/expected" -
+    if nm -C "$dir/compiled.o" | grep -E ' [TtWw] seenby::detail::.*(avx2::check|Shard<.*>::insert)'; then
+      echo "compiled in the unit although seenby::core has it"
+      exit 1
+    fi
     ;;
   two_units)
     units=$source/tests/package/two_units
