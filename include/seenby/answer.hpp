@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "seenby/config.hpp"
+
 namespace seenby {
 
 /// What a filter says of one item: of one user's filter, or of a gate's.

@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "seenby/config.hpp"
+
 namespace seenby {
 
 /// Seconds since the Unix epoch. Windows, tokens and histories use it; nothing in seenby needs finer time.

@@ -1,6 +1,20 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The inline namespace that keeps code compiled for different instruction sets apart at link time.
+// What a compiler must offer, and the inline namespace that keeps code compiled for different instruction sets apart.
+
+#include <version>
+
+// A header that is missing ends the compilation at once: the reason is the first line, not the first of thousands.
+#if __cplusplus < 202002L
+#error "seenby needs C++20: compile with -std=c++20 or later"
+#include "seenby needs C++20"
+#elif !defined(__cpp_exceptions)
+#error "seenby needs exceptions: compile without -fno-exceptions"
+#include "seenby needs exceptions"
+#elif !defined(__cpp_lib_span) || !defined(__cpp_concepts)
+#error "seenby needs the C++20 library of GCC 12 or later, or of LLVM 14 or later (libc++)"
+#include "seenby needs a C++20 standard library"
+#endif
 
 // Defined when this build runs under ThreadSanitizer: its readers must be atomic, so only the scalar kernel serves.
 #if defined(__SANITIZE_THREAD__)

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "seenby/config.hpp"
+
 namespace seenby {
 
 /// Counts durations. Any thread may call any member; `add` is three relaxed atomic additions.

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "seenby/config.hpp"
+
 namespace seenby {
 
 /// What went wrong, for a program to branch on. The message beside it is for a person.

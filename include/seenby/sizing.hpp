@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "seenby/config.hpp"
 #include "seenby/detail/sizing_math.hpp"
 
 namespace seenby {

@@ -78,7 +78,7 @@ class ClockGuard {
   static constexpr std::int64_t farthest = std::int64_t{1} << 60;  // sums and differences of two stay in range
 
   [[nodiscard]] static std::int64_t bounded(Time time) noexcept {
-    return std::clamp(time.time_since_epoch().count(), -farthest, farthest);
+    return std::clamp<std::int64_t>(time.time_since_epoch().count(), -farthest, farthest);
   }
   [[nodiscard]] static Time time_of(std::int64_t seconds) noexcept { return Time{std::chrono::seconds{seconds}}; }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "seenby/detail/atomic_ref.hpp"
 #include "seenby/detail/cpu.hpp"
 
 SEENBY_DETAIL_BEGIN
@@ -21,16 +22,16 @@ inline constexpr bool every_access_atomic = false;
 #endif
 
 [[nodiscard]] inline std::uint64_t load_word(const std::uint64_t* word) noexcept {
-  return std::atomic_ref<std::uint64_t>(*const_cast<std::uint64_t*>(word)).load(std::memory_order_relaxed);
+  return AtomicRef<std::uint64_t>(*const_cast<std::uint64_t*>(word)).load(std::memory_order_relaxed);
 }
 [[nodiscard]] inline std::uint64_t load_word_acquire(const std::uint64_t* word) noexcept {
-  return std::atomic_ref<std::uint64_t>(*const_cast<std::uint64_t*>(word)).load(std::memory_order_acquire);
+  return AtomicRef<std::uint64_t>(*const_cast<std::uint64_t*>(word)).load(std::memory_order_acquire);
 }
 inline void store_word(std::uint64_t* word, std::uint64_t value) noexcept {
-  std::atomic_ref<std::uint64_t>(*word).store(value, std::memory_order_relaxed);
+  AtomicRef<std::uint64_t>(*word).store(value, std::memory_order_relaxed);
 }
 inline void store_word_release(std::uint64_t* word, std::uint64_t value) noexcept {
-  std::atomic_ref<std::uint64_t>(*word).store(value, std::memory_order_release);
+  AtomicRef<std::uint64_t>(*word).store(value, std::memory_order_release);
 }
 
 inline void copy_words(std::uint64_t* to, const std::uint64_t* from, std::size_t count) noexcept {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "seenby/detail/atomic_ref.hpp"
 #include "seenby/detail/bits.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/kernels/scalar.hpp"
@@ -28,8 +29,8 @@ inline constexpr std::size_t wide_words = 4;
   return mask;
 }
 
-[[nodiscard]] inline std::atomic_ref<std::uint64_t> wide_word(std::byte* block, std::size_t i) noexcept {
-  return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(block + 8 * i));
+[[nodiscard]] inline AtomicRef<std::uint64_t> wide_word(std::byte* block, std::size_t i) noexcept {
+  return AtomicRef<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(block + 8 * i));
 }
 
 /// Sets a digest's bits in its block (aligned to 8); true when the digest was certainly new, and this call the one to

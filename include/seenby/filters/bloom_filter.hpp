@@ -193,7 +193,8 @@ class BloomFilter {
 
   /// Equal when every future answer is: shape, seed and bits.
   friend bool operator==(const BloomFilter& a, const BloomFilter& b) noexcept {
-    return a.shape_ == b.shape_ && a.hash_.seed() == b.hash_.seed() && std::ranges::equal(a.bits(), b.bits());
+    return a.shape_ == b.shape_ && a.hash_.seed() == b.hash_.seed() &&
+           std::equal(a.bits().begin(), a.bits().end(), b.bits().begin(), b.bits().end());
   }
 
  private:

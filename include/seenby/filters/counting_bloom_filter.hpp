@@ -80,7 +80,7 @@ class CountingBloomFilter {
   }
   [[nodiscard]] bool erase(Digest digest) noexcept {
     const Places places(digest, shape_);
-    if (!std::ranges::all_of(places, [this](std::uint64_t place) { return count_at(place) != 0; })) {
+    if (!std::all_of(places.begin(), places.end(), [this](std::uint64_t place) { return count_at(place) != 0; })) {
       ++refused_;
       return false;
     }
@@ -204,7 +204,7 @@ class CountingBloomFilter {
     }
     if (auto same = check_hash(named, hash); !same) return std::move(same).error();
     CountingBloomFilter filter(named.shape, named.target_fpr, std::move(hash));
-    std::ranges::copy(counters, filter.counters_.data());
+    std::copy(counters.begin(), counters.end(), filter.counters_.data());
     filter.items_ = items;
     for (std::uint64_t place = 0; place < named.shape.bits; ++place) {
       filter.saturated_ += filter.count_at(place) == max_count ? 1U : 0U;

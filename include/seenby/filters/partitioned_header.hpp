@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "seenby/detail/atomic_ref.hpp"
 #include "seenby/detail/bits.hpp"
 #include "seenby/detail/mapping.hpp"
 #include "seenby/filters/container.hpp"
@@ -67,9 +68,9 @@ struct PartitionedHeader {
 }
 
 /// The count of items in a mapped header. Processes that share the file add to it.
-[[nodiscard]] inline std::atomic_ref<std::uint64_t> file_items(std::byte* header) noexcept {
+[[nodiscard]] inline AtomicRef<std::uint64_t> file_items(std::byte* header) noexcept {
   static_assert(std::endian::native == std::endian::little, "the count changes in place, as this machine writes it");
-  return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(header + partitioned_items_at));
+  return AtomicRef<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(header + partitioned_items_at));
 }
 
 [[nodiscard]] inline std::uint32_t partitioned_checksum(const std::byte* header) noexcept {
@@ -97,7 +98,7 @@ inline void encode_partitioned_header(const PartitionedHeader& header, std::byte
   std::memcpy(into + 8, bytes.data() + 8, bytes.size() - 8);
   std::uint64_t first;
   std::memcpy(&first, bytes.data(), sizeof first);
-  std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(into)).store(first, std::memory_order_release);
+  AtomicRef<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(into)).store(first, std::memory_order_release);
 }
 
 inline constexpr std::size_t note_at = 64;

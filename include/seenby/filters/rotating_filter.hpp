@@ -177,7 +177,7 @@ class RotatingFilter {
   /// Slices within the window that hold anything; at most slices + 1.
   [[nodiscard]] std::size_t live_slices() const {
     const std::int64_t now = current_epoch();
-    return static_cast<std::size_t>(std::ranges::count_if(slices_, [&](const Slice& s) { return live(s.epoch, now); }));
+    return static_cast<std::size_t>(slices_.end() - first_live(now));
   }
   /// How often the clock jumped ahead by more than a slice and was not followed at once.
   [[nodiscard]] std::uint64_t clock_jumps() const noexcept { return time_.jumps(); }
@@ -330,8 +330,12 @@ class RotatingFilter {
     return std::nullopt;
   }
 
+  [[nodiscard]] auto first_live(std::int64_t now) const {
+    return std::find_if(slices_.begin(), slices_.end(), [&](const Slice& slice) { return live(slice.epoch, now); });
+  }
+
   std::size_t drop_before(std::int64_t now) {
-    const auto first = std::ranges::find_if(slices_, [&](const Slice& slice) { return live(slice.epoch, now); });
+    const auto first = first_live(now);
     const auto dropped = static_cast<std::size_t>(first - slices_.begin());
     // The volume of the last slice would go with it.
     if (first == slices_.end() && !slices_.empty()) volume_ = average(volume_, slices_.back());
@@ -345,7 +349,8 @@ class RotatingFilter {
   [[nodiscard]] slice_type& slice_at(std::int64_t epoch) {
     if (!slices_.empty() && slices_.back().epoch == epoch) return slices_.back().filter;
     drop_before(epoch_of(time_.latest()));
-    auto at = std::ranges::lower_bound(slices_, epoch, {}, &Slice::epoch);
+    auto at = std::lower_bound(slices_.begin(), slices_.end(), epoch,
+                               [](const Slice& slice, std::int64_t other) { return slice.epoch < other; });
     if (at != slices_.end() && at->epoch == epoch) return at->filter;
     double volume = volume_;
     const bool closes_one = at == slices_.end() && !slices_.empty();

@@ -203,9 +203,8 @@ class ScalableFilter {
 
   /// Equal when every future answer is.
   friend bool operator==(const ScalableFilter& a, const ScalableFilter& b) noexcept {
-    return std::ranges::equal(a.stages_, b.stages_, [](const Stage& x, const Stage& y) {
-      return x.filter == y.filter && x.items == y.items;
-    });
+    const auto same = [](const Stage& x, const Stage& y) { return x.filter == y.filter && x.items == y.items; };
+    return std::equal(a.stages_.begin(), a.stages_.end(), b.stages_.begin(), b.stages_.end(), same);
   }
 
  private:

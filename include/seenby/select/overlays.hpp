@@ -151,7 +151,7 @@ class InFlight {
     if (empty()) return;
     purge(now);
     lists_.edit(user, [&](auto& list) {
-      std::erase_if(list, [&](const Entry& e) { return std::ranges::find(items, e.item) != items.end(); });
+      std::erase_if(list, [&](const Entry& e) { return std::find(items.begin(), items.end(), e.item) != items.end(); });
       return true;
     });
   }
@@ -268,7 +268,8 @@ class Hides {
     std::string text;
   };
   static bool add_once(std::vector<Entry>& list, Entry entry) {
-    if (std::ranges::find(list, entry.item, &Entry::item) != list.end()) return false;
+    const auto same = [&](const Entry& other) { return other.item == entry.item; };
+    if (std::any_of(list.begin(), list.end(), same)) return false;
     list.push_back(std::move(entry));
     return true;
   }

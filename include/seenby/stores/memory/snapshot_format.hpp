@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/detail/atomic_ref.hpp"
 #include "seenby/detail/bits.hpp"
 #include "seenby/detail/mapping.hpp"
 #include "seenby/hash.hpp"
@@ -49,7 +50,7 @@ class ByteWriter {
     bytes_.resize(at + count * sizeof(std::uint64_t));
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t word =
-          std::atomic_ref<std::uint64_t>(*const_cast<std::uint64_t*>(words + i)).load(std::memory_order_relaxed);
+          AtomicRef<std::uint64_t>(*const_cast<std::uint64_t*>(words + i)).load(std::memory_order_relaxed);
       std::memcpy(bytes_.data() + at + i * sizeof word, &word, sizeof word);
     }
   }
