@@ -32,6 +32,9 @@ namespace seenby {
 /// The 64-bit hash of an item. Every position in every filter derives from it and from nothing else.
 struct Digest {
   std::uint64_t value = 0;
+  constexpr Digest() noexcept = default;
+  /// Explicit, so that `insert({42})` is no digest by accident.
+  constexpr explicit Digest(std::uint64_t hash) noexcept : value(hash) {}
   friend constexpr auto operator<=>(Digest, Digest) noexcept = default;
 };
 
@@ -45,7 +48,8 @@ concept StringItem = std::convertible_to<const T&, std::string_view>;
 template <class T>
 concept BytesItem = !StringItem<T> && std::convertible_to<const T&, std::span<const std::byte>>;
 /// An item that is a number. Every width hashes as its 64-bit two's complement value in little-endian bytes, so 42 has
-/// one digest as int, long or uint64_t. Wider ones (__int128) would lose their high half: hash their bytes instead.
+/// one digest as int, long or uint64_t; a char or wchar_t is never negative. Wider ones (__int128) would lose their
+/// high half: hash their bytes instead.
 template <class T>
 concept IntegerItem = (std::integral<std::remove_cvref_t<T>> ||
                        std::is_enum_v<std::remove_cvref_t<T>>)&&sizeof(std::remove_cvref_t<T>) <= sizeof(std::uint64_t);
@@ -98,6 +102,9 @@ template <IntegerItem T>
 [[nodiscard]] constexpr std::uint64_t as_uint64(T item) noexcept {
   if constexpr (std::is_enum_v<T>) {
     return as_uint64(static_cast<std::underlying_type_t<T>>(item));
+  } else if constexpr (std::same_as<T, char> || std::same_as<T, wchar_t>) {
+    // The platform says whether these have a sign; a digest must not depend on that.
+    return static_cast<std::make_unsigned_t<T>>(item);
   } else if constexpr (std::signed_integral<T>) {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(item));
   } else {
@@ -144,13 +151,13 @@ class Xxh3Hash {
   [[nodiscard]] Digest operator()(const T& item) const noexcept {
     if constexpr (StringItem<T>) {
       const std::string_view text = item;
-      return {detail::xxh3_bytes(text.data(), text.size(), seed_)};
+      return Digest{detail::xxh3_bytes(text.data(), text.size(), seed_)};
     } else if constexpr (BytesItem<T>) {
       const std::span<const std::byte> bytes = item;
-      return {detail::xxh3_bytes(bytes.data(), bytes.size(), seed_)};
+      return Digest{detail::xxh3_bytes(bytes.data(), bytes.size(), seed_)};
     } else {
       const auto bytes = detail::little_endian_bytes(detail::as_uint64(item));
-      return {detail::xxh3_bytes(bytes.data(), bytes.size(), seed_)};
+      return Digest{detail::xxh3_bytes(bytes.data(), bytes.size(), seed_)};
     }
   }
   [[nodiscard]] constexpr std::uint64_t seed() const noexcept { return seed_; }
@@ -171,13 +178,13 @@ class Xxh64Hash {
   [[nodiscard]] Digest operator()(const T& item) const noexcept {
     if constexpr (StringItem<T>) {
       const std::string_view text = item;
-      return {detail::xxh64_bytes(text.data(), text.size(), seed_)};
+      return Digest{detail::xxh64_bytes(text.data(), text.size(), seed_)};
     } else if constexpr (BytesItem<T>) {
       const std::span<const std::byte> bytes = item;
-      return {detail::xxh64_bytes(bytes.data(), bytes.size(), seed_)};
+      return Digest{detail::xxh64_bytes(bytes.data(), bytes.size(), seed_)};
     } else {
       const auto bytes = detail::little_endian_bytes(detail::as_uint64(item));
-      return {detail::xxh64_bytes(bytes.data(), bytes.size(), seed_)};
+      return Digest{detail::xxh64_bytes(bytes.data(), bytes.size(), seed_)};
     }
   }
   [[nodiscard]] constexpr std::uint64_t seed() const noexcept { return seed_; }
@@ -197,7 +204,7 @@ class Mix64Hash {
   [[nodiscard]] constexpr Digest operator()(const T& item) const noexcept {
     if constexpr (IntegerItem<T>) {
       // The golden-ratio step moves the fixed point away from zero; the seed goes in before the mixing.
-      return {detail::mix64(detail::as_uint64(item) + 0x9e3779b97f4a7c15U + detail::mix64(seed_))};
+      return Digest{detail::mix64(detail::as_uint64(item) + 0x9e3779b97f4a7c15U + detail::mix64(seed_))};
     } else {
       return Xxh3Hash(seed_)(item);
     }

@@ -15,6 +15,12 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/counting_bloom_filter.hpp"
+#include "seenby/filters/partitioned_filter.hpp"
+#include "seenby/filters/rotating_filter.hpp"
+#include "seenby/filters/scalable_filter.hpp"
+
 namespace {
 
 using seenby::Digest;
@@ -44,6 +50,29 @@ TEMPLATE_TEST_CASE("an integer has one digest at every width", "[hash]", Xxh3Has
   CHECK(hash(Question::answer) == digest);
   CHECK(hash(std::int8_t{-1}) == hash(std::int64_t{-1}));
   CHECK(hash(-1) != hash(std::uint32_t{0xffffffff}));
+}
+
+TEMPLATE_TEST_CASE("a character has one digest whether or not the platform gives it a sign", "[hash]", Xxh3Hash,
+                   Xxh64Hash, Mix64Hash) {
+  const TestType hash{};
+  CHECK(hash(static_cast<char>(0xe9)) == hash(0xe9));
+  CHECK(hash(static_cast<signed char>(-23)) == hash(-23));
+  CHECK(hash(static_cast<unsigned char>(0xe9)) == hash(0xe9));
+  enum class Letter : char { e_acute = static_cast<char>(0xe9) };
+  CHECK(hash(Letter::e_acute) == hash(0xe9));
+}
+
+template <class Filter>
+concept TakesBraces = requires(Filter filter) {
+  filter.insert({42});
+};
+
+TEST_CASE("a number in braces is no digest", "[hash]") {
+  STATIC_REQUIRE_FALSE(TakesBraces<seenby::BloomFilter<std::uint64_t>>);
+  STATIC_REQUIRE_FALSE(TakesBraces<seenby::ScalableFilter<std::uint64_t>>);
+  STATIC_REQUIRE_FALSE(TakesBraces<seenby::RotatingFilter<std::uint64_t>>);
+  STATIC_REQUIRE_FALSE(TakesBraces<seenby::CountingBloomFilter<std::uint64_t>>);
+  STATIC_REQUIRE_FALSE(TakesBraces<seenby::PartitionedFilter<std::uint64_t>>);
 }
 
 TEMPLATE_TEST_CASE("the integer 42 is not the string 42", "[hash]", Xxh3Hash, Xxh64Hash, Mix64Hash) {

@@ -88,7 +88,7 @@ std::size_t marks_left(const Marks& marks, std::uint64_t users) {
 
 TEST_CASE("expired marks of users who never come back are taken away by others' marks and records") {
   constexpr std::uint64_t users = 20'000;
-  const std::vector<Digest> items{{1}, {2}};
+  const std::vector<Digest> items{Digest{1}, Digest{2}};
   for (const bool by_records : {false, true}) {
     CAPTURE(by_records);
     Marks marks;

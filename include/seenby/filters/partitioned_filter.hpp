@@ -178,10 +178,10 @@ class PartitionedFilter {
 
   // Files
 
-  /// Saves to a file, which takes the place of one that is there in one step; whoever has the old one open, this filter
-  /// too, keeps it. Holds every item whose insert had returned when the call began. Errors: io.
-  /// `note` is kept beside the bits: up to max_note_bytes of the caller's. Throws std::invalid_argument for a longer
-  /// one.
+  /// Saves to a file, which takes the place of a regular one that is there in one step, with its permissions; links are
+  /// followed. Whoever has the old one open, this filter too, keeps it. Holds every item whose insert had returned when
+  /// the call began. Errors: io. `note` is kept beside the bits: up to max_note_bytes of the caller's. Throws
+  /// std::invalid_argument for a longer one.
   Result<void> save(const std::string& path, std::span<const std::byte> note = {}) const {
     detail::require_note(note);
     auto file = detail::ReplacementFile::create(path, map_.size());
@@ -209,7 +209,9 @@ class PartitionedFilter {
   /// a file that was written to in place).
   [[nodiscard]] static Result<PartitionedFilter> open(const std::string& path,
                                                       const PartitionedOpenOptions& options = {}, Hash hash = {}) {
-    const detail::FileHandle file(::open(path.c_str(), (options.shared ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+    // Without O_NONBLOCK opening a pipe waits for a writer.
+    const int access = options.shared ? O_RDWR : O_RDONLY;
+    const detail::FileHandle file(::open(path.c_str(), access | O_CLOEXEC | O_NONBLOCK));
     if (!file.valid()) return detail::system_error("open", path);
     auto header = detail::read_partitioned_header(file, path);
     if (!header) return std::move(header).error();

@@ -176,6 +176,7 @@ inline void encode_note(std::span<const std::byte> note, std::byte* header) noex
                                                                        const std::string& path) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return system_error("read", path);
+  if (!S_ISREG(status.st_mode)) return not_regular(path);
   std::array<std::byte, partitioned_header_bytes> bytes{};
   std::size_t got = 0;
   while (got < bytes.size()) {

@@ -205,7 +205,7 @@ class SharedSetProtocol::State {
     std::vector<Digest> carried;
     for (const Reply& digest : *recent) {
       if (digest.string() == nullptr || digest.string()->size() != 8) return unexpected("digests", digest);
-      carried.push_back({detail::load_le<std::uint64_t>(reinterpret_cast<const std::byte*>(digest.string()->data()))});
+      carried.emplace_back(detail::load_le<std::uint64_t>(reinterpret_cast<const std::byte*>(digest.string()->data())));
     }
     if (auto added = add_to(*version, carried); !added) return std::move(added).error();
     return version;
