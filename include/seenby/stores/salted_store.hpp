@@ -89,7 +89,7 @@ class SaltedStore {
  private:
   [[nodiscard]] static Digest salted(std::uint64_t salt, Digest digest) noexcept {
     // A seeded bijection: without the salt the position of an item is any position.
-    return {detail::mix64(digest.value ^ salt) + detail::mix64(salt + 1)};
+    return Digest{detail::mix64(digest.value ^ salt) + detail::mix64(salt + 1)};
   }
   static void apply(std::uint64_t salt, std::span<const Digest> from, std::span<Digest> into) noexcept {
     std::transform(from.begin(), from.end(), into.begin(), [salt](Digest digest) { return salted(salt, digest); });
