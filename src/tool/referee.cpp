@@ -57,6 +57,7 @@ Referee::Referee(const EventLog& log, std::int64_t window, std::int64_t slice)
     items_.push_back(static_cast<std::uint32_t>(pair));
     begin_[(pair >> 32) + 1] = items_.size();
   }
+  for (std::size_t user = 1; user < begin_.size(); ++user) begin_[user] = std::max(begin_[user], begin_[user - 1]);
   in_order_.resize(items_.size());
   times_.assign(items_.size(), never);
 }

@@ -54,7 +54,7 @@ class Replayer {
       progress.update(at + 1);
     }
     weigh();
-    sweep();
+    if (settings_.requests > 0) sweep();
     summarise();
     return figures_;
   }

@@ -16,7 +16,7 @@ struct ReplaySettings {
   std::uint32_t users_per_request = 2;
   std::uint32_t candidates = 100;    ///< a request
   std::uint32_t page = 10;           ///< fewer unseen ones than this: the page is underfilled
-  std::uint64_t requests = 100'000;  ///< at most, spread evenly over the events
+  std::uint64_t requests = 100'000;  ///< at most, spread evenly over the events; 0: only weighs
   std::chrono::seconds window{0};
   std::uint32_t slices = 1;
   std::uint64_t seed = 1;

@@ -83,6 +83,119 @@ TEST_CASE("plan takes users and items from a log") {
   CHECK(json_of({"plan", "--from", "-", "--window", "150s"}, log)["items"] == 2);
 }
 
+TEST_CASE("a repeat is the same item, within a window as in all") {
+  CHECK(json_of({"plan", "--from", "-"}, "u1,i1,1\nu1,i1,2\n")["items"] == 1);
+  CHECK(json_of({"plan", "--from", "-", "--window", "1h"}, "u1,i1,1\nu1,i1,2\nu1,i2,3\n")["items"] == 2);
+  // Seen at 0 and 50, the item is within every 60 s until 110; the second one alone is there with it.
+  const std::string log = "u,a,0\nu,a,50\nu,b,100\nu,c,200\nv,a,0\n";
+  CHECK(json_of({"plan", "--from", "-", "--window", "60s"}, log)["items"] == 2);
+  CHECK(json_of({"plan", "--from", "-", "--window", "40s"}, log)["items"] == 1);
+}
+
+TEST_CASE("plan tells what replay measures, with a window and without") {
+  const seenby::test::TemporaryFolder folder;
+  std::string repeated;  // each of 300 users sees 1 to 60 items, each item three times
+  for (int user = 0; user < 300; ++user) {
+    for (int i = 0; i < 3 * (1 + user % 60); ++i) {
+      repeated.append("u" + std::to_string(user) + "," + std::to_string(i / 3) + "," +
+                      std::to_string(1'700'000'000 + i * 7'000 + user * 1'000) + "\n");
+    }
+  }
+  const std::vector<std::string> logs{
+      folder.file("made_up", run_seenby({"generate", "--users", "2000", "--events", "20000"}).out),
+      folder.file("repeated", repeated)};
+  const std::vector<std::vector<std::string>> windows{
+      {}, {"--window", "30d", "--slices", "30"}, {"--window", "2d", "--slices", "4"}};
+  for (const std::string& log : logs) {
+    for (const auto& window : windows) {
+      INFO(log << ", window " << (window.empty() ? "none" : window[1]));
+      std::vector<std::string> plan{"plan", "--from", log, "--users-per-request", "2"};
+      std::vector<std::string> replay{"replay", log, "--users-per-request", "2", "--requests", "10"};
+      plan.insert(plan.end(), window.begin(), window.end());
+      replay.insert(replay.end(), window.begin(), window.end());
+      const auto planned = json_of(plan)["memory_store"];
+      const auto measured = json_of(replay);
+      const double users = measured["active_users"];
+      CHECK(planned["users"] == users);
+      for (const char* figure : {"median", "p99", "mean"}) {
+        INFO(figure);
+        CHECK(planned["bytes_per_user"][figure].get<double>() ==
+              Approx(measured["bytes_per_user"][figure].get<double>()).epsilon(0.15));
+      }
+      CHECK(planned["store_bytes_per_user"].get<double>() * users ==
+            Approx(measured["store_bytes"].get<double>()).epsilon(0.15));
+    }
+  }
+}
+
+TEST_CASE("without a log plan prices users who are all alike as replay measures them") {
+  const auto log_of = [](int items, int spread) {
+    std::string log;
+    for (int i = 0; i < items; ++i) {
+      for (int user = 0; user < 200; ++user) {
+        log.append("u" + std::to_string(user) + "," + std::to_string(i) + "," +
+                   std::to_string(1'700'000'000 + i * spread) + "\n");
+      }
+    }
+    return log;
+  };
+  const auto close = [](const nlohmann::json& planned, const nlohmann::json& measured) {
+    CHECK(planned["memory_store"]["bytes_per_user"]["mean"].get<double>() ==
+          Approx(measured["bytes_per_user"]["mean"].get<double>()).epsilon(0.15));
+    CHECK(planned["memory_store"]["live_items_per_user"].get<double>() ==
+          Approx(measured["live_items"].get<double>() / 200).epsilon(0.15));
+  };
+  close(json_of({"plan", "--items", "100", "--users-per-request", "2"}),
+        json_of({"replay", "-", "--requests", "10"}, log_of(100, 1)));
+  // Forty-eight items an hour apart: twenty-four are within a day.
+  close(json_of({"plan", "--items", "24", "--window", "1d", "--slices", "6", "--users-per-request", "2"}),
+        json_of({"replay", "-", "--requests", "10", "--window", "1d", "--slices", "6"}, log_of(100, 3'600)));
+}
+
+TEST_CASE("k and m may be given, and the rates are listed by usage", "[000-16][000-21]") {
+  const auto plan = json_of({"plan", "--hashes", "4", "--bits", "2048", "--items", "100"});
+  CHECK(plan["hash_count"] == 4);
+  CHECK(plan["filter_bits"] == 2'048);
+  CHECK(plan["bytes_per_user"] == 256);
+  const auto rate_at = [](const nlohmann::json& of, int items) {
+    for (const auto& entry : of["rates"]) {
+      if (entry["items"] == items) return entry["false_positive_rate"].get<double>();
+    }
+    return -1.0;
+  };
+  // (1 - e^(-400/2048))^4 = 0.00099, for a pair twice that.
+  CHECK(rate_at(plan, 100) == Approx(0.00099).epsilon(0.03));
+  CHECK(rate_at(json_of({"plan", "--hashes", "4", "--bits", "2048", "--items", "100", "--users-per-request", "2"}),
+                100) == Approx(0.00198).epsilon(0.03));
+  CHECK(rate_at(plan, 200) == Approx(0.0109).epsilon(0.03));
+  CHECK(rate_at(plan, 1'000) > 0.5);
+  // Half full, 355 items: 6.25% each, 12.1% for the pair of them.
+  CHECK(rate_at(json_of({"plan", "--hashes", "4", "--bits", "2048", "--items", "355", "--users-per-request", "2"}),
+                355) == Approx(0.121).epsilon(0.01));
+  // Without --items: what it holds within the budget.
+  const auto capacity = json_of({"plan", "--hashes", "4", "--bits", "2048", "--users-per-request", "2"});
+  CHECK(capacity["false_positive_rate"] <= 0.01);
+  CHECK(capacity["false_positive_rate"] > 0.0095);
+  // A log's percentiles.
+  std::string log;
+  for (int user = 1; user <= 100; ++user) {
+    for (int i = 0; i < user; ++i) { log.append(std::to_string(user) + "," + std::to_string(i) + ",1700000000\n"); }
+  }
+  const auto used = json_of({"plan", "--from", "-", "--hashes", "4", "--bits", "2048"}, log);
+  for (const int items : {50, 90, 99, 100}) {
+    INFO(items);
+    CHECK(rate_at(used, items) > 0);
+  }
+  CHECK(refused(run_seenby({"plan", "--hashes", "4"}), "plan: expected --hashes and --bits together"));
+  CHECK(refused(run_seenby({"plan", "--hashes", "65", "--bits", "64"}), "--hashes: expected 1 to 64"));
+}
+
+TEST_CASE("bare ids are 6.67 times as much at 1%, not ten times", "[003-11]") {
+  const auto plan = json_of({"plan", "--users", "100M", "--items", "2000"});
+  CHECK(plan["exact_ratio"].get<double>() == Approx(6.67).epsilon(0.005));
+  CHECK(run_seenby({"plan", "--users", "100M", "--items", "2000"}).out.find("6.67 times as much") != std::string::npos);
+}
+
 TEST_CASE("plan reads the real log's distribution") {
   const std::filesystem::path path = seenby::test::data_file("movietweetings100k.tsv");
   if (!std::filesystem::exists(path)) SKIP("the real log is not here: " + path.string());
