@@ -62,6 +62,12 @@ std::vector<Contender> boost_contenders();
 std::vector<Contender> boost_plain_contenders();
 std::vector<Contender> classic_contenders();
 
+/// Stores whose requests rank candidates of their own: numbers, or strings where `strings` is set. What select() does
+/// with a page, it does as if it had never seen it: hashing included, and with ours the repeats dropped. `_digests`
+/// keeps the candidates' digests beside them.
+std::vector<Contender> seenby_fresh_contenders(bool strings);
+std::vector<Contender> boost_fresh_contenders(bool strings);
+
 /// The same requests without the facade and the store: filters in one array, one kernel call a request, the digests
 /// as a pool prepares them.
 class BareKernel {

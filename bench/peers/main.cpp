@@ -53,6 +53,14 @@ std::unique_ptr<Store> load(const Contender& contender, std::size_t users) {
   return store;
 }
 
+std::vector<Contender> fresh_contenders(bool strings) {
+  std::vector<Contender> all = seenby_fresh_contenders(strings);
+#if defined(PEERS_HAVE_BOOST)
+  for (Contender& contender : boost_fresh_contenders(strings)) all.push_back(std::move(contender));
+#endif
+  return all;
+}
+
 /// A contender's store, loaded when the first of its benchmarks runs and kept for the others.
 Store& loaded(const Contender& contender) {
   static std::map<std::string, std::unique_ptr<Store>> stores;
@@ -96,6 +104,19 @@ const Workload& hot() {
 const Workload& hit_1pct() {
   static const Workload work = hot_requests(user_count(), 1);
   return work;
+}
+
+/// Cold requests with candidates of their own. The last store alone is kept: the six of them are large.
+void run_fresh(benchmark::State& state, const Contender& contender, const std::string& key) {
+  static std::pair<std::string, std::unique_ptr<Store>> last;
+  if (last.first != key) {
+    last = {key, nullptr};
+    last.second = load(contender, user_count());
+  }
+  run_requests(state, *last.second, cold());
+  state.counters["ns_per_request"] =
+      benchmark::Counter(static_cast<double>(turn_size) * 1e-9,
+                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 void report_memory(benchmark::State& state, const std::string& contender) {
@@ -291,6 +312,12 @@ void add_all(const std::vector<Contender>& all) {
     add("single/" + one.name, [&one](benchmark::State& s) { run_single(s, one); });
     add("insert_batch/" + one.name, [&one](benchmark::State& s) { run_insert_batch(s, one); });
     add("lookup_10M/" + one.name, [&one](benchmark::State& s) { run_lookup_10m(s, one); });
+  }
+  for (const bool strings : {false, true}) {
+    for (const Contender& one : fresh_contenders(strings)) {
+      const std::string name = (strings ? "request_fresh_strings/" : "request_fresh/") + one.name;
+      add(name, [one, name](benchmark::State& s) { run_fresh(s, one, name); });
+    }
   }
   add_facade_over_kernel(all.front());
   add_sizes(all);

@@ -7,8 +7,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <numbers>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "seenby/hash.hpp"
@@ -65,6 +68,24 @@ struct Items {
     digests.clear();
   }
 };
+
+/// An item as the contenders of request_fresh know it: the number, or a string of 12 bytes.
+template <class Key>
+[[nodiscard]] Key key_of(Item item) {
+  if constexpr (std::is_same_v<Key, Item>) {
+    return item;
+  } else {
+    char text[13];
+    std::snprintf(text, sizeof text, "item%08x", static_cast<unsigned>(item));
+    return Key(text, 12);
+  }
+}
+template <class Key>
+[[nodiscard]] std::vector<Key> keys_of(const std::vector<Item>& items) {
+  std::vector<Key> keys;
+  for (const Item item : items) keys.push_back(key_of<Key>(item));
+  return keys;
+}
 
 inline void history_of(User user, Items& into) {
   into.clear();

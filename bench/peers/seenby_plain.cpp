@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ using Filter = seenby::SeenFilter<seenby::MemoryStore<User>>;
 
 /// A store that can read histories again, as a service's can: every filter may use its whole rate, and none needs exact
 /// digests to grow from.
+template <class Key>
 [[nodiscard]] Filter make_filter() {
   seenby::MemoryStore<User> store{{.wrong_hide_rate = sizing_rate, .users_per_request = users_per_request},
                                   {.exact_items = 0}};
@@ -30,7 +32,7 @@ using Filter = seenby::SeenFilter<seenby::MemoryStore<User>>;
     Items history;
     history_of(user, history);
     std::vector<seenby::SeenDigest> digests;
-    for (const Digest digest : history.digests) digests.push_back({digest});
+    for (const Item item : history.items) digests.push_back({seenby::Xxh3Hash{}(key_of<Key>(item))});
     return digests;
   });
   return Filter(std::move(store));
@@ -56,7 +58,7 @@ class SeenbyStore : public Store {
   }
 
  protected:
-  Filter filter_ = make_filter();
+  Filter filter_ = make_filter<Item>();
   std::vector<seenby::CandidatePool<Item>> pools_;
 
  private:
@@ -81,6 +83,50 @@ class SeenbyManyStore final : public SeenbyStore {
   std::vector<seenby::Selection<Item>> answers_;
 };
 
+/// Requests with candidates of their own.
+template <class Key, bool KeepsDigests>
+class SeenbyFreshStore final : public Store {
+ public:
+  void record(User user, const Items& history) override {
+    filter_.create(user).or_throw();
+    filter_.record_all(user, keys_of<Key>(history.items)).or_throw();
+  }
+  void prepare(std::span<const Items> pages) override {
+    pages_.clear();
+    digests_.clear();
+    for (const Items& page : pages) {
+      pages_.push_back(keys_of<Key>(page.items));
+      digests_.emplace_back();
+      for (const Key& key : pages_.back()) digests_.back().push_back(seenby::Xxh3Hash{}(key));
+    }
+  }
+  std::size_t select(std::span<const Request> requests) override {
+    std::size_t total = 0;
+    for (const Request& request : requests) {
+      const std::span<const User> users(request.users);
+      if constexpr (KeepsDigests) {
+        filter_.select_unseen(seenby::ItemBatch<Key>{pages_[request.page], digests_[request.page]}, users, {}, page_);
+      } else {
+        filter_.select_unseen(pages_[request.page], users, {}, page_);
+      }
+      total += page_.size();
+    }
+    return total;
+  }
+
+ private:
+  Filter filter_ = make_filter<Key>();
+  std::vector<std::vector<Key>> pages_;
+  std::vector<std::vector<Digest>> digests_;
+  seenby::Selection<Key> page_;
+};
+
+template <class Key>
+std::vector<Contender> fresh_contenders() {
+  return {{"seenby", [] { return std::make_unique<SeenbyFreshStore<Key, false>>(); }, {}},
+          {"seenby_digests", [] { return std::make_unique<SeenbyFreshStore<Key, true>>(); }, {}}};
+}
+
 class SeenbySet final : public Set {
  public:
   SeenbySet(std::size_t items, double fpr) : filter_({.expected_items = items, .target_fpr = fpr}) {}
@@ -104,6 +150,10 @@ std::vector<Contender> seenby_contenders() {
   return {{"seenby", [] { return std::make_unique<SeenbyStore>(); },
            [](std::size_t items, double fpr) { return std::make_unique<SeenbySet>(items, fpr); }},
           {"seenby_many", [] { return std::make_unique<SeenbyManyStore>(); }, {}}};
+}
+
+std::vector<Contender> seenby_fresh_contenders(bool strings) {
+  return strings ? fresh_contenders<std::string>() : fresh_contenders<Item>();
 }
 
 BareKernel::BareKernel(std::span<const User> users) {
