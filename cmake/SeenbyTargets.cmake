@@ -89,18 +89,19 @@ endfunction()
 
 # Defines and exports seenby::<name>, called from src/<name>/CMakeLists.txt once its dependencies are found:
 #   seenby_add_component(redis SOURCES a.cpp PRIVATE PkgConfig::hiredis PUBLIC ... FIND "the lines that find them again"
-#                        REQUIRES hiredis EXPORTS "seenby::Name*")
+#                        REQUIRES hiredis DEFINES MACRO EXPORTS "seenby::Name::*")
 # Its public headers are include/seenby/<name>/*.hpp. FIND is put into the installed package file, since a static
 # library needs its dependencies at the consumer's link as well; find_dependency and PkgConfig are loaded there.
-# REQUIRES are the same as pkg-config modules. A shared library exports the namespace seenby::<name>, and EXPORTS.
+# REQUIRES are the same as pkg-config modules. DEFINES are for those who link it. A shared library exports the namespace seenby::<name>, and EXPORTS.
 function(seenby_add_component name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FIND" "SOURCES;PRIVATE;PUBLIC;REQUIRES;EXPORTS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FIND" "SOURCES;PRIVATE;PUBLIC;DEFINES;REQUIRES;EXPORTS")
   set(target seenby_${name})
   add_library(${target} ${arg_SOURCES})
   add_library(seenby::${name} ALIAS ${target})
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/seenby/${name}/*.hpp")
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
   target_link_libraries(${target} PUBLIC seenby ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+  target_compile_definitions(${target} INTERFACE ${arg_DEFINES})
   # Until 1.0 a minor version may break its users.
   set_target_properties(
     ${target} PROPERTIES EXPORT_NAME ${name} VERIFY_INTERFACE_HEADER_SETS ON POSITION_INDEPENDENT_CODE ON DEFINE_SYMBOL ""
@@ -119,11 +120,13 @@ function(seenby_add_component name)
          "# Finds what seenby::${name} needs, then defines it.\n@arg_FIND@\ninclude(\"\${CMAKE_CURRENT_LIST_DIR}/seenby-${name}-targets.cmake\")\n")
     install(FILES "${PROJECT_BINARY_DIR}/package/seenby-${name}.cmake" DESTINATION "${destination}")
     list(JOIN arg_REQUIRES " " requires)
+    list(TRANSFORM arg_DEFINES PREPEND "-D" OUTPUT_VARIABLE flags)
     if(type STREQUAL "STATIC_LIBRARY")
-      seenby_install_pkgconfig(seenby-${name} "Requires: seenby ${requires}" "Libs: -L\${libdir} -l${target} -pthread")
+      seenby_install_pkgconfig(seenby-${name} "Requires: seenby ${requires}" "Libs: -L\${libdir} -l${target} -pthread"
+                               "Cflags: ${flags} -I\${includedir}")
     else()
       seenby_install_pkgconfig(seenby-${name} "Requires: seenby" "Requires.private: ${requires}"
-                               "Libs: -L\${libdir} -l${target}")
+                               "Libs: -L\${libdir} -l${target}" "Cflags: ${flags} -I\${includedir}")
     endif()
   endif()
 endfunction()
@@ -157,7 +160,6 @@ Name: @name@
 Description: @PROJECT_DESCRIPTION@ (needs xxhash.h)
 Version: @PROJECT_VERSION@
 @lines@
-Cflags: -I\${includedir}
 ")
   install(FILES "${PROJECT_BINARY_DIR}/package/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endfunction()
@@ -177,6 +179,6 @@ function(seenby_install_package)
                 "${PROJECT_BINARY_DIR}/package/seenby-config-version.cmake"
                 "${PROJECT_SOURCE_DIR}/cmake/FindxxHash.cmake"
                 "${PROJECT_SOURCE_DIR}/cmake/SeenbyComponentHint.cmake" DESTINATION "${destination}")
-  seenby_install_pkgconfig(seenby)
+  seenby_install_pkgconfig(seenby "Cflags: -I\${includedir}")
   install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 endfunction()
