@@ -34,6 +34,8 @@ constexpr bool address_sanitizer = false;
 constexpr bool address_sanitizer = false;
 #endif
 
+Digest item(std::uint64_t i) { return seenby::Xxh3Hash{}(i); }
+
 std::vector<Digest> digests_of(std::uint64_t first, std::uint64_t count) {
   std::vector<Digest> digests;
   for (std::uint64_t i = 0; i < count; ++i) digests.push_back(seenby::Xxh3Hash{}(first + i));
@@ -227,6 +229,54 @@ TEST_CASE("a missing user is created from the history [002-15]", "[002-15]") {
   CHECK(outcome->newly_added == 1);
   CHECK(count_seen(store, 1, digests_of(0, 501)) == 501);
   CHECK(store.counters().records == 1);
+}
+
+TEST_CASE("a missing user's history is read again for their own forget alone, and a few times at most") {
+  Store store{{}, {.shards = 1}};
+  std::uint64_t reads = 0;
+  std::uint64_t forgotten = 0;
+  store.set_replay([&](const std::uint64_t& user, seenby::Time) -> seenby::Result<std::vector<seenby::SeenDigest>> {
+    ++reads;
+    if (user == 1) (void)store.forget(++forgotten + 100);  // others of the shard go meanwhile
+    if (user == 2) (void)store.forget(2);
+    if (user == 3 && reads == 1) (void)store.forget(3);
+    return std::vector<seenby::SeenDigest>{{item(user * 10), seenby::Time{}}};
+  });
+  REQUIRE(store.record_digests(1, std::array{item(1)}));
+  CHECK(reads == 1);
+  reads = 0;
+  const auto refused = store.record_digests(2, std::array{item(1)});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == seenby::ErrorCode::unavailable);
+  CHECK(reads == 4);
+  CHECK(store.user_bytes(2) == 0);
+  reads = 0;
+  REQUIRE(store.record_digests(3, std::array{item(1)}));
+  CHECK(reads == 2);
+}
+
+TEST_CASE("what is there already costs nothing, and a first batch is sized by its different items") {
+  Store store{{}};
+  REQUIRE(store.record_digests(1, std::vector<Digest>(100'000, item(1))));
+  CHECK(store.user_bytes(1) < 100);
+  std::vector<Digest> ten;
+  for (std::uint64_t i = 0; i < 10; ++i) ten.push_back(item(i));
+  REQUIRE(store.record_digests(2, ten));
+  const std::uint64_t bytes = store.user_bytes(2);
+  for (int i = 0; i < 10'000; ++i) REQUIRE(store.record_digests(2, ten));
+  CHECK(store.user_bytes(2) == bytes);
+}
+
+TEST_CASE("the smallest growth factor costs a user no multiple of their items") {
+  Store store{{.wrong_hide_rate = 0.01, .growth_factor = 1.1}};
+  for (std::uint64_t i = 0; i < 20'000; ++i) REQUIRE(store.record_digests(1, std::array{item(i)}));
+  CHECK(store.user_bytes(1) < 200'000);
+}
+
+TEST_CASE("a batch of nothing makes no user known") {
+  Store store{{}};
+  REQUIRE(store.record_digests(1, {}));
+  CHECK(store.counters().users == 0);
 }
 
 TEST_CASE("forget leaves no user, no answer and no bytes") {

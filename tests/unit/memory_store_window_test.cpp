@@ -91,6 +91,70 @@ TEST_CASE("a clock that jumps back loses nothing and resurrects nothing") {
   CHECK_FALSE(sees(store, 1, 2));
 }
 
+TEST_CASE("one reading of a clock a year ahead ages nothing, and is counted") {
+  auto now = std::make_shared<seenby::Time>(1'000'008'000s);
+  auto steady = std::make_shared<std::chrono::seconds>(0);
+  seenby::StorePolicy policy{.window = 10h, .slices = 10};
+  policy.clock = seenby::Clock([now] { return *now; }, [steady] { return *steady; });
+  Store store{policy};
+  for (std::uint64_t user : {5U, 6U}) REQUIRE(store.record_digests(user, std::array{item(user)}));
+  const auto pass = [&](std::chrono::seconds by) {
+    *now += by;
+    *steady += by;
+  };
+  *now += 365 * 24h;
+  CHECK(sees(store, 5, 5));
+  REQUIRE(store.record_digests(5, std::array{item(50)}));
+  *now -= 365 * 24h;
+  CHECK(store.counters().clock_jumps == 1);
+  for (int hour = 0; hour < 9; ++hour) {
+    pass(1h);
+    CHECK(sees(store, 5, 5));
+    CHECK(sees(store, 6, 6));
+  }
+  pass(3h);
+  CHECK_FALSE(sees(store, 6, 6));  // what was recorded meanwhile ages as ever
+  CHECK_FALSE(sees(store, 5, 50));
+  // A clock that stays there is right: the machine slept.
+  REQUIRE(store.record_digests(6, std::array{item(6)}));
+  *now += 20h;
+  CHECK(sees(store, 6, 6));
+  for (int minute = 0; minute < 3; ++minute) {
+    pass(1min);
+    (void)sees(store, 6, 6);
+  }
+  CHECK_FALSE(sees(store, 6, 6));
+}
+
+TEST_CASE("a late event goes into the slice of its time, one from before the window nowhere") {
+  auto now = std::make_shared<seenby::Time>(1'000'008'000s);
+  seenby::StorePolicy policy{.window = 10h, .slices = 10};
+  policy.clock = seenby::Clock::simulated([now] { return *now; });
+  Store store{policy};
+  const auto record = [&](std::uint64_t user, std::uint64_t what, seenby::Time when) {
+    const std::array digests{item(what)};
+    return store.record(user, seenby::ItemBatch<std::uint64_t>{{}, digests}, when);
+  };
+  for (const std::uint64_t user : {1U, 2U}) {
+    REQUIRE(record(user, 1, *now));
+    REQUIRE(record(user, 2, *now - 5h));
+    REQUIRE(record(user, 3, *now + 24h));  // a clock ahead of ours: now
+    REQUIRE(record(user, 4, *now - 12h));
+    CHECK(sees(store, user, 2));
+    CHECK_FALSE(sees(store, user, 4));
+  }
+  REQUIRE(record(3, 4, *now - 12h));
+  CHECK(store.counters().users == 2);
+  *now += 6h + 1min;
+  for (const std::uint64_t user : {1U, 2U}) {
+    CHECK(sees(store, user, 1));
+    CHECK_FALSE(sees(store, user, 2));
+    CHECK(sees(store, user, 3));
+  }
+  *now += 5h;
+  CHECK_FALSE(sees(store, 1, 3));
+}
+
 TEST_CASE("sweep frees the slices that left the window") {
   Fixture with(6h, 6);
   Store store(with.policy, {.shards = 4});

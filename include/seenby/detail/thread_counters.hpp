@@ -2,23 +2,36 @@
 // SPDX-License-Identifier: MIT
 // Counters that cost a hot path no atomic read-modify-write: a cache line a thread, summed when read.
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "seenby/config.hpp"
 
 SEENBY_DETAIL_BEGIN
 
+/// Which numbers threads have.
+struct ThreadNumbers {
+  static constexpr std::size_t count = 128;
+  std::mutex mutex;
+  std::array<bool, count> taken{};
+  pthread_key_t key{};
+  bool has_key = false;
+};
+inline constinit ThreadNumbers thread_numbers{};
+
 /// Small numbers for threads, given back when a thread ends. A number is one thread's alone at any time, so its
-/// counters need no atomic addition, only atomic loads and stores.
+/// counters need no atomic addition, only atomic loads and stores. Nothing here allocates: a thread's first request must
+/// not fail where there is no memory left.
 class ThreadSlots {
  public:
-  static constexpr std::size_t own = 128;  // threads beyond share the last slot, with atomic additions
+  static constexpr std::size_t own = ThreadNumbers::count;  // threads beyond share the last slot, with atomic additions
 
   [[nodiscard]] static std::size_t mine() noexcept {
     // A plain thread_local number first: it needs no guard, so that every call but a thread's first is one load.
@@ -28,42 +41,24 @@ class ThreadSlots {
  private:
   static constexpr std::size_t unset = static_cast<std::size_t>(-1);
   static inline constinit thread_local std::size_t slot_ = unset;
+
   [[gnu::noinline]] static std::size_t take() noexcept {
-    thread_local const Holder holder;
-    slot_ = holder.slot;
+    const std::lock_guard lock(thread_numbers.mutex);
+    if (!thread_numbers.has_key) thread_numbers.has_key = ::pthread_key_create(&thread_numbers.key, give_back) == 0;
+    const auto free = std::find(thread_numbers.taken.begin(), thread_numbers.taken.end(), false);
+    slot_ = own;
+    if (!thread_numbers.has_key || free == thread_numbers.taken.end()) return slot_;
+    // Called back with the entry when the thread ends. Where there is no room for it, the thread shares the last slot.
+    if (::pthread_setspecific(thread_numbers.key, &*free) != 0) return slot_;
+    *free = true;
+    slot_ = static_cast<std::size_t>(free - thread_numbers.taken.begin());
     return slot_;
   }
-
-  struct Pool {
-    std::mutex mutex;
-    std::vector<std::size_t> free;
-    std::size_t next = 0;
-  };
-  [[nodiscard]] static Pool& pool() {
-    static Pool* const shared = new Pool;  // never destroyed: threads may end after static destruction
-    return *shared;
+  static void give_back(void* entry) noexcept {
+    const std::lock_guard lock(thread_numbers.mutex);
+    *static_cast<bool*>(entry) = false;
+    slot_ = own;  // for whatever still runs in this thread
   }
-  struct Holder {
-    std::size_t slot;
-    Holder() : slot(own) {
-      const std::lock_guard lock(pool().mutex);
-      if (!pool().free.empty()) {
-        slot = pool().free.back();
-        pool().free.pop_back();
-      } else if (pool().next < own) {
-        // Room for giving it back is made now, since a destructor must not throw.
-        pool().free.reserve(pool().next + 1);
-        slot = pool().next++;
-      }
-    }
-    ~Holder() {
-      if (slot == own) return;
-      const std::lock_guard lock(pool().mutex);
-      pool().free.push_back(slot);
-    }
-    Holder(const Holder&) = delete;
-    Holder& operator=(const Holder&) = delete;
-  };
 };
 
 /// `Count` counters. add() is a load and a store on a line of the thread's own; sum() reads all lines: exact once the

@@ -94,8 +94,9 @@ class MemoryStore {
   /// do not come back. O(users), one shard locked at a time.
   void sweep() { core_->sweep(); }
 
-  /// Writes all users to a file while the store goes on serving: what was acknowledged before is in it. A kill at any
-  /// moment leaves the old file or the new one, and perhaps a temporary one beside it ("NAME.XXXXXX"). Errors: io.
+  /// Writes all users to a file while the store goes on serving: what was acknowledged before is in it. The file takes
+  /// the place of a regular file or of none, with its permissions, and follows links. A kill at any moment leaves the old
+  /// file or the new one. Errors: io.
   Result<void> snapshot(const std::string& path) const { return core_->snapshot(path); }
 
   /// Replaces all users by a snapshot's; for each user a check sees the record before or the one after. The shards'

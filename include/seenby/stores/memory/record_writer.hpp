@@ -161,8 +161,14 @@ class RecordWriter : public RecordParts<Words> {
       return;
     }
     keep(digests, slice);
-    Part part = new_filter(usual == 0 ? std::max(wanted, context().initial_items) : wanted, slice, 0);
+    const std::uint64_t least = usual == 0 ? context().initial_items : usual;
+    Part part = new_filter(std::max<std::uint64_t>(digests.size(), least), slice, 0);
     outcome.newly_added = fill(part, digests);
+    if (part.items < digests.size() / 4 * 3 && part.size > 1) {  // mostly repeats: sized for what is different
+      arena().release(part.block, part.size);
+      part = new_filter(std::max<std::uint64_t>(part.items, least), slice, 0);
+      fill(part, digests);
+    }
     parts_.insert_by_slice(part);
   }
 
@@ -201,7 +207,8 @@ class RecordWriter : public RecordParts<Words> {
     const auto [first, end] = group(slice);
     std::uint64_t held = 0;
     for (std::uint32_t i = first; i < end; ++i) held += parts_[i].items;
-    const double successor = std::ceil(static_cast<double>(held) * (context().growth_factor - 1));
+    // At least half as many again: each link is tighter than the one before, and many short ones would cost most bits.
+    const double successor = std::ceil(static_cast<double>(held) * std::max(context().growth_factor - 1, 0.5));
     Part part = new_filter(std::max<std::uint64_t>(digests.size(), static_cast<std::uint64_t>(successor)), slice,
                            open.link + 1U);
     outcome.newly_added += fill(part, digests);
