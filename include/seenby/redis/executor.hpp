@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "seenby/clock.hpp"
 #include "seenby/result.hpp"
 
 namespace seenby::redis {
@@ -22,7 +23,10 @@ struct Deadline {
   using clock = std::chrono::steady_clock;
   clock::time_point at;
 
-  [[nodiscard]] static Deadline after(std::chrono::milliseconds span) noexcept { return {clock::now() + span}; }
+  /// `milliseconds::max()` is "never".
+  [[nodiscard]] static Deadline after(std::chrono::milliseconds span) noexcept {
+    return {saturating_add(clock::now(), span)};
+  }
   /// Time left, rounded up to whole milliseconds so that waiting for it does not spin; zero once passed.
   [[nodiscard]] std::chrono::milliseconds left() const noexcept {
     const auto rest = at - clock::now();
@@ -54,6 +58,7 @@ class Command {
     bytes_.clear();
     ends_.clear();
     key_ = no_key;
+    reply_limit_ = any_reply;
     read_only_ = false;
     return *this;
   }
@@ -87,10 +92,22 @@ class Command {
   }
   [[nodiscard]] bool is_read_only() const noexcept { return read_only_; }
 
+  /// Says that a longer answer is none to this command, so that no server can make a client take in more. An error
+  /// reply is no answer and has a limit of its own.
+  Command& expects_at_most(std::size_t bytes) noexcept {
+    reply_limit_ = bytes;
+    return *this;
+  }
+  [[nodiscard]] std::size_t reply_limit() const noexcept { return reply_limit_; }
+
  private:
+  /// The longest string that Redis keeps.
+  static constexpr std::size_t any_reply = std::size_t{512} << 20;
+
   std::string bytes_;
   std::vector<std::size_t> ends_;
   std::size_t key_ = no_key;
+  std::size_t reply_limit_ = any_reply;
   bool read_only_ = false;
 };
 
@@ -153,6 +170,8 @@ struct PoolCounters {
 /// - A lost connection may make an executor send a batch again; seenby's own commands are idempotent.
 /// - After a time-out or a protocol error the connection is closed, never used again: a late reply would answer the
 ///   wrong request.
+/// - After fork() the child opens connections of its own and closes the parent's, which it never uses. Fork while no
+///   other thread is inside a call.
 /// - Callable from any thread at once. Must not throw but for want of memory.
 class Executor {
  public:

@@ -73,7 +73,7 @@ class ClusterExecutor::NodeBatch {
     if (error_) {
       outcome = *error_;
     } else {
-      outcome = (*lease_)->receive(wire_.size(), deadline);
+      outcome = (*lease_)->receive(deadline);
     }
     stale_ = !outcome && lease_->reused() && outcome.error().code == ErrorCode::unreachable &&
              (*lease_)->failed_before_answer();

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: MIT
 // ClusterExecutor: a Redis or Valkey cluster behind the one execute(batch) call.
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -117,9 +119,10 @@ class ClusterExecutor final : public Executor {
   const ConnectionOptions connection_;
   const ClusterOptions options_;
 
-  mutable std::mutex mutex_;  ///< guards the next five
+  mutable std::mutex mutex_;  ///< guards the next six
   std::condition_variable refreshed_;
   bool refreshing_ = false;
+  pid_t reader_ = 0;  ///< the process that refreshes
   Deadline::clock::time_point refreshed_at_{};
   std::shared_ptr<Topology> topology_;
   std::map<std::string, Pool, std::less<>> pools_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Which node serves which slot.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -68,7 +70,9 @@ Result<std::shared_ptr<ClusterExecutor::Topology>> ClusterExecutor::topology_or_
   std::uint64_t version = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (topology_ && (refreshing_ || Deadline::clock::now() - refreshed_at_ < options_.refresh_every)) return topology_;
+    if (topology_ &&
+        ((refreshing_ && reader_ == getpid()) || Deadline::clock::now() - refreshed_at_ < options_.refresh_every))
+      return topology_;
     if (topology_) version = topology_->version;
   }
   auto read = refresh(version, deadline);
@@ -78,7 +82,8 @@ Result<std::shared_ptr<ClusterExecutor::Topology>> ClusterExecutor::topology_or_
 
 Result<void> ClusterExecutor::refresh(std::uint64_t seen_version, Deadline deadline) {
   std::unique_lock lock(mutex_);
-  while (refreshing_) {
+  // Not waited for in a forked child, where the thread that reads it does not run.
+  while (refreshing_ && reader_ == getpid()) {
     if (refreshed_.wait_until(lock, deadline.at) == std::cv_status::timeout) {
       return cluster_error(ErrorCode::timed_out, "timed out waiting for the topology");
     }
@@ -86,6 +91,7 @@ Result<void> ClusterExecutor::refresh(std::uint64_t seen_version, Deadline deadl
   const bool lately = Deadline::clock::now() - refreshed_at_ < options_.refresh_pause;
   if (topology_ && (topology_->version != seen_version || lately)) return {};
   refreshing_ = true;
+  reader_ = getpid();
   lock.unlock();
   auto map = read_topology(deadline);
   if (map) install(std::move(*map));

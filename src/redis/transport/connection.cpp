@@ -15,9 +15,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <utility>
 
-#include "redis/transport/large_strings.hpp"
+#include "redis/transport/reply_reader.hpp"
 #include "redis/transport/tls.hpp"
 
 namespace seenby::redis {
@@ -27,68 +28,12 @@ struct FreeContext {
   void operator()(redisContext* context) const noexcept { redisFree(context); }
 };
 timeval timeval_of(std::chrono::milliseconds span) noexcept {
+  // hiredis refuses what it cannot count in milliseconds; a wait that ends early is begun anew.
+  span = std::min<std::chrono::milliseconds>(span, std::chrono::hours{24});
   timeval value{};
   value.tv_sec = static_cast<decltype(value.tv_sec)>(span.count() / 1000);
   value.tv_usec = static_cast<decltype(value.tv_usec)>(span.count() % 1000 * 1000);
   return value;
-}
-
-/// Where the reader puts what it parses: straight into the batch's replies, without hiredis's own reply objects.
-struct Destination {
-  std::vector<Reply> replies;
-  std::size_t complete = 0;
-};
-
-Reply* slot_of(const redisReadTask* task) noexcept {
-  if (task->parent == nullptr) {
-    auto& destination = *static_cast<Destination*>(task->privdata);
-    return &destination.replies[destination.complete];
-  }
-  return &static_cast<Reply*>(task->parent->obj)->array()->at(static_cast<std::size_t>(task->idx));
-}
-
-template <class Value>
-void* put(const redisReadTask* task, Value value) noexcept {
-  Reply* slot = slot_of(task);
-  *slot = Reply(std::move(value));
-  return slot;
-}
-
-void* put_string(const redisReadTask* task, char* text, std::size_t size) {
-  std::string value(text, size);
-  if (task->type != REDIS_REPLY_ERROR) return put(task, std::move(value));
-  const ErrorCode code = classify_error(value);
-  return put(task, Error{code, std::move(value)});
-}
-
-/// The count is an int in hiredis 0.14 and a size_t in 1.x. Nothing seenby asks for is longer than the limit; null
-/// makes the reader fail instead of allocating whatever a broken peer announces.
-template <class Count>
-void* put_array(const redisReadTask* task, Count count) {
-  constexpr Count longest = 1 << 20;
-  if (count > longest) return nullptr;
-  return put(task, Reply::Array(static_cast<std::size_t>(count)));
-}
-
-void* put_integer(const redisReadTask* task, long long number) { return put(task, static_cast<std::int64_t>(number)); }
-
-void* put_nil(const redisReadTask* task) {
-  Reply* slot = slot_of(task);
-  *slot = Reply();
-  return slot;
-}
-
-redisReplyObjectFunctions& reply_functions() {
-  static redisReplyObjectFunctions functions = [] {
-    redisReplyObjectFunctions made{};
-    made.createString = put_string;
-    made.createArray = put_array;
-    made.createInteger = put_integer;
-    made.createNil = put_nil;
-    made.freeObject = [](void*) {};
-    return made;
-  }();
-  return functions;
 }
 
 void append_count(std::string& out, char kind, std::size_t count) {
@@ -110,25 +55,8 @@ void encode(std::span<const Command> batch, std::string& out) {
   }
 }
 
-constexpr std::string_view line_end = "\r\n";
-
-/// The `$123\r\n` before a string, if all of it stands at the front.
-struct StringPrefix {
-  std::size_t bytes;  ///< of the prefix
-  std::size_t size;   ///< of the string
-};
-std::optional<StringPrefix> string_prefix(std::string_view came) noexcept {
-  constexpr std::size_t longest = 24;
-  if (came.empty() || came[0] != '$') return std::nullopt;
-  const std::string_view line = came.substr(0, longest);
-  const std::size_t end = line.find(line_end);
-  std::size_t size = 0;
-  if (end == std::string_view::npos) return std::nullopt;
-  const auto [rest, problem] = std::from_chars(line.data() + 1, line.data() + end, size);
-  // Nil ("$-1") and nonsense are hiredis's business.
-  if (problem != std::errc{} || rest != line.data() + end || size > std::size_t{512} << 20) return std::nullopt;
-  return StringPrefix{end + line_end.size(), size};
-}
+/// What is here already is read so long after the deadline: another node of a cluster may have used up the time.
+constexpr std::chrono::milliseconds grace{5};
 
 bool set_blocking(int fd, bool blocking) noexcept {
   const int flags = fcntl(fd, F_GETFL);
@@ -143,12 +71,11 @@ struct Connection::Impl {
   std::unique_ptr<redisContext, FreeContext> context;
   tls::Session session;
   bool usable = false;
-  bool answered = false;  ///< a byte of the current batch's answer came
-  std::unique_ptr<Destination> destination = std::make_unique<Destination>();
-  std::string outgoing;                    ///< what was sent last; kept for its memory
-  std::chrono::milliseconds recv_limit{};  ///< SO_RCVTIMEO
-  std::string* partial = nullptr;          ///< a string of which `partial_filled` bytes have come, and no line end
-  std::size_t partial_filled = 0;
+  bool answered = false;            ///< a byte of the current batch's answer came
+  std::string outgoing;             ///< what was sent last; kept for its memory
+  std::vector<std::size_t> limits;  ///< of its replies
+  ReplyReader replies;
+  std::chrono::milliseconds recv_limit{};  ///< SO_RCVTIMEO; 0: none yet, a read would wait for ever
 
   Error fail(ErrorCode code, std::string_view what) {
     usable = false;
@@ -170,10 +97,11 @@ struct Connection::Impl {
     pollfd entry{.fd = context->fd, .events = events, .revents = 0};
     while (true) {
       const auto left = deadline.left();
-      const int ready = poll(&entry, 1, static_cast<int>(left.count()));
+      constexpr std::int64_t longest = std::numeric_limits<int>::max();
+      const int ready = poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left.count(), longest)));
       if (ready > 0) return {};
       if (ready < 0 && errno != EINTR) return fail(ErrorCode::io, std::strerror(errno));
-      if (ready == 0 || deadline.passed()) {
+      if (deadline.passed()) {
         std::string what = "timed out ";
         return fail(ErrorCode::timed_out, what.append(doing));
       }
@@ -208,29 +136,30 @@ struct Connection::Impl {
     }
   }
 
-  Result<void> read_through_tls(std::size_t count, Deadline deadline) {
+  Result<void> read_through_tls(Deadline deadline, Deadline last) {
+    if (last.passed()) return fail(ErrorCode::timed_out, "timed out waiting for an answer");
     if (auto ready = wait(POLLIN, deadline, "waiting for an answer"); !ready) return ready;
     answered = true;
     if (redisBufferRead(context.get()) != REDIS_OK) return fail_with_context(ErrorCode::unreachable, "reading");
-    return parse(count);
+    // Only the bytes are taken from hiredis, which would keep them until it has parsed them.
+    const redisReader& read = *context->reader;
+    auto taken = take(replies.feed(std::string_view(read.buf + read.pos, read.len - read.pos)));
+    redisReaderFree(context->reader);
+    context->reader = redisReaderCreate();
+    if (context->reader == nullptr) return fail(ErrorCode::unreachable, "hiredis has no memory to read");
+    return taken;
   }
 
   /// Sleeps in the one system call that also reads. Not polled before: that halves the answers of callers who share a
   /// core, and with a yield in between, which gives them 5% more, a busy neighbour keeps the core for milliseconds.
   /// Setting the socket's time-out is another, so it is only set anew when it would wake this thread later than the
-  /// deadline by more than a sixty-fourth of the time left, or far too early.
-  Result<std::size_t> receive_bytes(std::span<iovec> into, Deadline deadline) {
+  /// deadline by more than a tick, or far too early.
+  Result<std::size_t> receive_bytes(std::span<iovec> into, Deadline deadline, Deadline last) {
     while (true) {
-      // What is already here is taken after the deadline too: another node of a cluster may have used up the time.
       const auto left = deadline.left();
       const bool late = left.count() == 0;
-      if (!late && (recv_limit > left + left / 64 || recv_limit < left / 4)) {
-        const timeval limit = timeval_of(left);
-        if (setsockopt(context->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
-          return fail(ErrorCode::io, std::strerror(errno));
-        }
-        recv_limit = left;
-      }
+      if (late && last.passed()) return fail(ErrorCode::timed_out, "timed out waiting for an answer");
+      if (auto set = late ? Result<void>{} : limit_receive(left); !set) return std::move(set).error();
       msghdr message{};
       message.msg_iov = into.data();
       message.msg_iovlen = into.size();
@@ -243,84 +172,34 @@ struct Connection::Impl {
                   what.append(got == 0 ? "the server closed the connection" : std::strerror(errno)));
     }
   }
+  Result<void> limit_receive(std::chrono::milliseconds left) {
+    constexpr std::chrono::milliseconds tick{4};
+    if (recv_limit.count() != 0 && recv_limit <= left + std::min(left / 64, tick) && recv_limit >= left / 4) return {};
+    const timeval limit = timeval_of(left);
+    if (setsockopt(context->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
+      return fail(ErrorCode::io, std::strerror(errno));
+    }
+    recv_limit = left;
+    return {};
+  }
 
-  /// Reads what has come, and takes replies off it. Past hiredis's reader where it is a string: a value of 128 KiB is
-  /// then copied once, by the kernel, into memory that the thread has used before.
-  Result<void> read_some(std::size_t count, Deadline deadline) {
-    if (session.active()) return read_through_tls(count, deadline);
+  /// Reads what has come. A large string goes where it stays: 128 KiB are then copied once, by the kernel, into memory
+  /// that the thread has used before.
+  Result<void> read_some(Deadline deadline, Deadline last) {
+    if (session.active()) return read_through_tls(deadline, last);
     std::array<char, std::size_t{16} << 10> buffer;  // NOLINT: recvmsg fills it
-    std::array<iovec, 2> into{iovec{nullptr, 0}, iovec{buffer.data(), buffer.size()}};
-    if (partial != nullptr) into[0] = {partial->data() + partial_filled, partial->size() - partial_filled};
-    const auto received = receive_bytes(into, deadline);
+    const std::span<char> room = replies.room();
+    std::array<iovec, 2> into{iovec{room.data(), room.size()}, iovec{buffer.data(), buffer.size()}};
+    const auto received = receive_bytes(into, deadline, last);
     if (!received) return received.error();
     answered = true;
-    const std::size_t direct = std::min(*received, into[0].iov_len);
-    partial_filled += direct;
-    if (auto whole = end_partial(); !whole) return whole;
-    std::string_view came(buffer.data(), *received - direct);
-    while (!came.empty() && destination->complete < count) {
-      if (between_replies()) {
-        if (const auto prefix = string_prefix(came)) {
-          if (auto begun = take_string_reply(came, *prefix); !begun) return begun;
-          continue;
-        }
-      }
-      if (redisReaderFeed(context->reader, came.data(), came.size()) != REDIS_OK) {
-        return fail(ErrorCode::corrupt, context->reader->errstr);
-      }
-      return parse(count);
-    }
-    // It would answer the next request's first command.
-    if (!came.empty()) return fail(ErrorCode::corrupt, "more came than was asked for");
-    return {};
+    const std::size_t direct = std::min(*received, room.size());
+    if (auto taken = take(replies.filled(direct)); !taken) return taken;
+    return take(replies.feed(std::string_view(buffer.data(), *received - direct)));
   }
-
-  /// Takes a string, or its beginning, off the front of what came.
-  Result<void> take_string_reply(std::string_view& came, StringPrefix prefix) {
-    Reply& slot = destination->replies[destination->complete];
-    const std::size_t with_end = prefix.size + line_end.size();
-    came.remove_prefix(prefix.bytes);
-    if (came.size() >= with_end) {
-      if (came.substr(prefix.size, line_end.size()) != line_end) return no_line_end();
-      slot = Reply(std::string(came.substr(0, prefix.size)));
-      ++destination->complete;
-      came.remove_prefix(with_end);
-      return {};
-    }
-    slot = Reply(take_string(with_end));
-    partial = slot.string();
-    partial_filled = came.copy(partial->data(), came.size());
-    came = {};
-    return {};
-  }
-  /// Ends the string that was begun, if all of it is there.
-  Result<void> end_partial() {
-    if (partial == nullptr || partial_filled < partial->size()) return {};
-    if (!partial->ends_with(line_end)) return no_line_end();
-    partial->resize(partial->size() - line_end.size());
-    partial = nullptr;
-    ++destination->complete;
-    return {};
-  }
-  Error no_line_end() { return fail(ErrorCode::corrupt, "expected the end of a line after a string"); }
-
-  /// Whether hiredis's reader holds nothing.
-  [[nodiscard]] bool between_replies() const noexcept {
-    return context->reader->ridx == -1 && context->reader->pos == context->reader->len;
-  }
-  /// Takes what is whole out of hiredis's reader.
-  Result<void> parse(std::size_t count) {
-    while (destination->complete < count) {
-      void* parsed = nullptr;
-      if (redisReaderGetReply(context->reader, &parsed) != REDIS_OK) {
-        std::string what = "parsing: ";
-        return fail(ErrorCode::corrupt, what.append(context->reader->errstr));
-      }
-      if (parsed == nullptr) return {};
-      ++destination->complete;
-    }
-    if (!between_replies()) return fail(ErrorCode::corrupt, "more came than was asked for");
-    return {};
+  Result<void> take(Result<void> parsed) {
+    if (parsed) return parsed;
+    return fail(parsed.error().code, parsed.error().message);
   }
 
   Result<void> connect(const ConnectionOptions& options, Deadline deadline) {
@@ -343,9 +222,6 @@ struct Connection::Impl {
     // as an error only on contexts that it believes to block.
     if (!set_blocking(context->fd, !session.active())) return fail(ErrorCode::io, std::strerror(errno));
     context->flags &= ~REDIS_BLOCK;
-    context->reader->fn = &reply_functions();
-    context->reader->privdata = destination.get();
-    context->reader->maxbuf = 0;  // keep the buffer between batches
     usable = true;
     return {};
   }
@@ -398,6 +274,8 @@ Result<void> Connection::send(std::span<const Command> batch, Deadline deadline)
   if (!impl.usable) return impl.fail(ErrorCode::unreachable, "the connection was dropped before");
   impl.answered = false;
   encode(batch, impl.outgoing);
+  impl.limits.clear();
+  for (const Command& command : batch) impl.limits.push_back(command.reply_limit());
   auto sent =
       impl.session.active() ? impl.write_through_tls(impl.outgoing, deadline) : impl.write(impl.outgoing, deadline);
   constexpr std::size_t enough_to_keep = std::size_t{256} << 10;
@@ -405,22 +283,20 @@ Result<void> Connection::send(std::span<const Command> batch, Deadline deadline)
   return sent;
 }
 
-Result<std::vector<Reply>> Connection::receive(std::size_t count, Deadline deadline) {
+Result<std::vector<Reply>> Connection::receive(Deadline deadline) {
   Impl& impl = *impl_;
   if (!impl.usable) return impl.fail(ErrorCode::unreachable, "the connection was dropped before");
-  Destination& destination = *impl.destination;
-  destination.replies.assign(count, Reply());
-  destination.complete = 0;
-  impl.partial = nullptr;
-  while (destination.complete < count) {
-    if (auto read = impl.read_some(count, deadline); !read) return std::move(read).error();
+  impl.replies.start(impl.limits);
+  const Deadline last{std::max(deadline.at, Deadline::after(grace).at)};
+  while (!impl.replies.done()) {
+    if (auto read = impl.read_some(deadline, last); !read) return std::move(read).error();
   }
-  return std::move(destination.replies);
+  return impl.replies.take();
 }
 
 Result<std::vector<Reply>> Connection::execute(std::span<const Command> batch, Deadline deadline) {
   if (auto sent = send(batch, deadline); !sent) return std::move(sent).error();
-  return receive(batch.size(), deadline);
+  return receive(deadline);
 }
 
 }  // namespace seenby::redis

@@ -33,9 +33,9 @@ class Connection {
   [[nodiscard]] Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline);
 
   /// The two halves of `execute`, for one thread that keeps several nodes busy at once: first every `send`, then every
-  /// `receive`.
+  /// `receive`, which takes what is there already even when the deadline has just passed.
   [[nodiscard]] Result<void> send(std::span<const Command> batch, Deadline deadline);
-  [[nodiscard]] Result<std::vector<Reply>> receive(std::size_t replies, Deadline deadline);
+  [[nodiscard]] Result<std::vector<Reply>> receive(Deadline deadline);
 
   [[nodiscard]] bool usable() const noexcept;
   /// Whether the idle connection still looks alive: no end of stream, no stray bytes. One system call, no waiting.

@@ -3,8 +3,11 @@
 
 #include "redis/transport/pool.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 namespace seenby::redis {
@@ -18,57 +21,99 @@ bool is_failure(ErrorCode code) noexcept {
 
 }  // namespace
 
-ConnectionPool::Lease::Lease(ConnectionPool& pool, Connection connection, bool reused)
-    : pool_(&pool), connection_(std::move(connection)), reused_(reused) {}
+/// The connections of one process.
+struct ConnectionPool::State {
+  explicit State(const PoolOptions& options) : breaker(options.breaker) { idle.reserve(options.size); }
+
+  const pid_t process = getpid();
+  CircuitBreaker breaker;
+  std::mutex mutex;  ///< guards the next four
+  std::condition_variable returned;
+  std::vector<Connection> idle;
+  std::size_t lent_or_idle = 0;
+  std::string last_failure;
+  PoolCounters counters;
+
+  void give_back(Connection connection) {
+    {
+      const std::lock_guard lock(mutex);
+      if (connection.usable()) {
+        idle.push_back(std::move(connection));
+      } else {
+        --lent_or_idle;
+        ++counters.connections_dropped;
+      }
+    }
+    returned.notify_one();
+  }
+};
+
+ConnectionPool::Lease::Lease(State& state, Connection connection, bool reused)
+    : state_(&state), connection_(std::move(connection)), reused_(reused) {}
 
 ConnectionPool::Lease::Lease(Lease&& other) noexcept
-    : pool_(other.pool_), connection_(std::move(other.connection_)), reused_(other.reused_) {
+    : state_(other.state_), connection_(std::move(other.connection_)), reused_(other.reused_) {
   other.connection_.reset();
 }
 
 ConnectionPool::Lease::~Lease() {
-  if (!connection_) return;
-  const bool usable = connection_->usable();
-  pool_->give_back(std::move(*connection_), usable);
+  if (connection_) state_->give_back(std::move(*connection_));
 }
 
 ConnectionPool::ConnectionPool(Endpoint endpoint, ConnectionOptions connection, PoolOptions options)
     : endpoint_(std::move(endpoint)),
       connection_(std::move(connection)),
       options_({.size = std::max<std::size_t>(1, options.size), .breaker = options.breaker}),
-      breaker_(options.breaker) {
-  idle_.reserve(options_.size);
+      state_(new State(options_)) {}
+
+ConnectionPool::~ConnectionPool() { delete state_.load(); }
+
+ConnectionPool::State& ConnectionPool::state() const {
+  State* known = state_.load(std::memory_order_acquire);
+  if (known->process == getpid()) return *known;
+  auto own = std::make_unique<State>(options_);
+  if (!state_.compare_exchange_strong(known, own.get(), std::memory_order_acq_rel)) return *known;
+  // Closes the child's copies of the parent's sockets, and sends nothing. A mutex that another thread held when the
+  // parent forked stays locked for ever: then they stay open.
+  if (known->mutex.try_lock()) {
+    known->mutex.unlock();
+    delete known;
+  }
+  return *own.release();
 }
 
-Error ConnectionPool::breaker_error() const {
-  const std::lock_guard lock(mutex_);
+bool ConnectionPool::is_failing() const { return state().breaker.is_open(); }
+
+Error ConnectionPool::breaker_error(State& state) const {
+  const std::lock_guard lock(state.mutex);
   std::string message = "seenby::redis: ";
-  message.append(endpoint_.text()).append(": not asked, it failed lately: ").append(last_failure_);
+  message.append(endpoint_.text()).append(": not asked, it failed lately: ").append(state.last_failure);
   return {ErrorCode::unreachable, std::move(message)};
 }
 
 Result<ConnectionPool::Lease> ConnectionPool::borrow(Deadline deadline) {
-  const auto lease = connection_.connect_timeout + connection_.command_timeout;
-  if (breaker_.is_open() && !breaker_.allow(CircuitBreaker::clock::now(), lease)) return breaker_error();
-  std::unique_lock lock(mutex_);
+  State& own = state();
+  const auto now = CircuitBreaker::clock::now();
+  if (own.breaker.is_open() && !own.breaker.allow(now, deadline.left())) return breaker_error(own);
+  std::unique_lock lock(own.mutex);
   while (true) {
-    while (!idle_.empty()) {
-      Connection connection = std::move(idle_.back());
-      idle_.pop_back();
+    while (!own.idle.empty()) {
+      Connection connection = std::move(own.idle.back());
+      own.idle.pop_back();
       // A system call, which other callers need not wait for.
       lock.unlock();
-      if (connection.idle_and_alive()) return Lease(*this, std::move(connection), true);
+      if (connection.idle_and_alive()) return Lease(own, std::move(connection), true);
       lock.lock();
-      --lent_or_idle_;
-      ++counters_.connections_dropped;
+      --own.lent_or_idle;
+      ++own.counters.connections_dropped;
     }
-    if (lent_or_idle_ < options_.size) {
-      ++lent_or_idle_;
+    if (own.lent_or_idle < options_.size) {
+      ++own.lent_or_idle;
       lock.unlock();
-      return connect(deadline);
+      return connect(own, deadline);
     }
-    if (returned_.wait_until(lock, deadline.at) == std::cv_status::timeout && idle_.empty() &&
-        lent_or_idle_ >= options_.size) {
+    if (own.returned.wait_until(lock, deadline.at) == std::cv_status::timeout && own.idle.empty() &&
+        own.lent_or_idle >= options_.size) {
       std::string message = "seenby::redis: ";
       message.append(endpoint_.text()).append(": timed out waiting for one of ");
       return Error{ErrorCode::timed_out, message.append(std::to_string(options_.size)).append(" connections")};
@@ -76,50 +121,37 @@ Result<ConnectionPool::Lease> ConnectionPool::borrow(Deadline deadline) {
   }
 }
 
-Result<ConnectionPool::Lease> ConnectionPool::connect(Deadline deadline) {
+Result<ConnectionPool::Lease> ConnectionPool::connect(State& state, Deadline deadline) {
   auto connection =
       Connection::open(endpoint_, connection_, deadline.earlier(Deadline::after(connection_.connect_timeout)));
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(state.mutex);
   if (connection) {
-    ++counters_.connects;
-    return Lease(*this, std::move(*connection), false);
+    ++state.counters.connects;
+    return Lease(state, std::move(*connection), false);
   }
-  ++counters_.connect_failures;
-  --lent_or_idle_;
-  returned_.notify_one();
-  last_failure_ = connection.error().message;
-  if (is_failure(connection.error().code)) breaker_.failed(CircuitBreaker::clock::now());
+  ++state.counters.connect_failures;
+  --state.lent_or_idle;
+  state.returned.notify_one();
+  state.last_failure = connection.error().message;
+  if (is_failure(connection.error().code)) state.breaker.failed(CircuitBreaker::clock::now());
   return std::move(connection).error();
 }
 
-void ConnectionPool::give_back(Connection connection, bool usable) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (usable) {
-      idle_.push_back(std::move(connection));
-    } else {
-      --lent_or_idle_;
-      ++counters_.connections_dropped;
-    }
-  }
-  returned_.notify_one();
-}
-
 void ConnectionPool::report(const Result<std::vector<Reply>>& outcome) {
+  State& own = state();
   if (outcome || !is_failure(outcome.error().code)) {
-    breaker_.succeeded();
+    own.breaker.succeeded();
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
-    last_failure_ = outcome.error().message;
+    const std::lock_guard lock(own.mutex);
+    own.last_failure = outcome.error().message;
   }
-  breaker_.failed(CircuitBreaker::clock::now());
+  own.breaker.failed(CircuitBreaker::clock::now());
 }
 
 Result<std::vector<Reply>> ConnectionPool::execute(std::span<const Command> batch, Deadline deadline) {
   if (batch.empty()) return std::vector<Reply>{};
-  deadline = deadline.earlier(Deadline::after(connection_.command_timeout));
   while (true) {
     auto lease = borrow(deadline);
     if (!lease) return std::move(lease).error();
@@ -133,16 +165,18 @@ Result<std::vector<Reply>> ConnectionPool::execute(std::span<const Command> batc
     }
     // The server closed it while it lay in the pool (a restart, CLIENT KILL, its idle time-out). A fresh connection
     // is not `reused`, so this ends.
-    const std::lock_guard lock(mutex_);
-    ++counters_.resent_batches;
+    State& own = state();
+    const std::lock_guard lock(own.mutex);
+    ++own.counters.resent_batches;
   }
 }
 
 PoolCounters ConnectionPool::counters() const {
-  const std::lock_guard lock(mutex_);
-  PoolCounters counters = counters_;
-  counters.refused_by_breaker = breaker_.refused();
-  counters.breaker_openings = breaker_.times_opened();
+  State& own = state();
+  const std::lock_guard lock(own.mutex);
+  PoolCounters counters = own.counters;
+  counters.refused_by_breaker = own.breaker.refused();
+  counters.breaker_openings = own.breaker.times_opened();
   return counters;
 }
 

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: MIT
 // ConnectionPool and PooledExecutor: one server, many threads, a bounded number of connections.
 
-#include <condition_variable>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,10 +24,16 @@ struct PoolOptions {
   BreakerOptions breaker{};
 };
 
-/// A server's connections behind its circuit breaker. Thread-safe.
+/// A server's connections behind its circuit breaker. Thread-safe. In a forked child it begins anew, with connections
+/// of the child's own: two processes on one connection would read each other's answers.
 class ConnectionPool {
+  struct State;
+
  public:
   ConnectionPool(Endpoint endpoint, ConnectionOptions connection, PoolOptions options);
+  ConnectionPool(const ConnectionPool&) = delete;
+  ConnectionPool& operator=(const ConnectionPool&) = delete;
+  ~ConnectionPool();
 
   /// A connection borrowed until `Lease` is destroyed; it returns to the pool if it is still usable.
   class Lease {
@@ -42,8 +48,8 @@ class ConnectionPool {
 
    private:
     friend class ConnectionPool;
-    Lease(ConnectionPool& pool, Connection connection, bool reused);
-    ConnectionPool* pool_;
+    Lease(State& state, Connection connection, bool reused);
+    State* state_;
     std::optional<Connection> connection_;
     bool reused_;
   };
@@ -58,25 +64,20 @@ class ConnectionPool {
 
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }
   /// Whether the breaker is open: requests are refused at once, but for a probe now and then.
-  [[nodiscard]] bool is_failing() const noexcept { return breaker_.is_open(); }
+  [[nodiscard]] bool is_failing() const;
   [[nodiscard]] const ConnectionOptions& connection_options() const noexcept { return connection_; }
   [[nodiscard]] PoolCounters counters() const;
 
  private:
-  [[nodiscard]] Result<Lease> connect(Deadline deadline);
-  void give_back(Connection connection, bool usable);
-  [[nodiscard]] Error breaker_error() const;
+  /// This process's.
+  [[nodiscard]] State& state() const;
+  [[nodiscard]] Result<Lease> connect(State& state, Deadline deadline);
+  [[nodiscard]] Error breaker_error(State& state) const;
 
   const Endpoint endpoint_;
   const ConnectionOptions connection_;
   const PoolOptions options_;
-  CircuitBreaker breaker_;
-  mutable std::mutex mutex_;
-  std::condition_variable returned_;
-  std::vector<Connection> idle_;
-  std::size_t lent_or_idle_ = 0;
-  std::string last_failure_;
-  PoolCounters counters_;
+  mutable std::atomic<State*> state_;
 };
 
 /// The executor for one server: `redis://`, `rediss://` and `unix://`.

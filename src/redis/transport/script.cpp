@@ -68,6 +68,7 @@ Command by_text(const Command& call, const Script& script) {
       command.add(call[i]);
     }
   }
+  command.expects_at_most(call.reply_limit());
   if (call.is_read_only()) command.reads_only();
   return command;
 }
