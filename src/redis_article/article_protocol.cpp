@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "redis/protocol/expiry.hpp"
 #include "redis_article/article_scripts.hpp"
 #include "seenby/detail/sizing_math.hpp"
 
@@ -57,8 +58,6 @@ std::string random_token() {
   for (int i = 0; i < 8; ++i) token.push_back(static_cast<char>(random() & 0xffU));
   return token;
 }
-
-std::int64_t milliseconds_of(std::chrono::milliseconds span) { return span.count(); }
 
 /// Grows while somebody else holds a key.
 class Pause {
@@ -178,7 +177,7 @@ void ArticleProtocol::look(const Job& job, std::vector<std::size_t>& users,
     batch.push_back(look_command(job.keys[user], job.probes, exponents[user]));
     batch.push_back(length);
   }
-  const auto replies = executor_->execute(batch, deadline());
+  const auto replies = execute_batch(*executor_, batch, deadline());
   std::vector<std::size_t> again;
   for (std::size_t i = 0; i < users.size(); ++i) {
     const std::size_t user = users[i];
@@ -239,7 +238,7 @@ bool ArticleProtocol::is_full(std::uint64_t ones, std::uint32_t exponent) const 
 
 std::string ArticleProtocol::time_to_live() const {
   if (options_.time_to_live == TimeToLive::none) return {};
-  return std::to_string(milliseconds_of(options_.ttl));
+  return std::to_string(px(options_.ttl));
 }
 
 /// A whole value that holds these items with some room left, of 2^at_least bits at the least.
@@ -289,7 +288,7 @@ Result<ArticleProtocol::Attempt> ArticleProtocol::add(const std::string& key, st
 Result<RecordOutcome> ArticleProtocol::add_until_done(const std::string& key, std::span<const std::uint64_t> probes,
                                                       const ReadProbes& history) {
   // Whoever holds the key lets go after rebuild_timeout.
-  const auto patience = Deadline::after(2 * options_.rebuild_timeout + options_.timeout);
+  const Deadline patience = this->patience();
   std::uint32_t exponent = options_.default_exponent;
   Pause pause;
   while (true) {
@@ -339,7 +338,7 @@ Result<bool> ArticleProtocol::swap(const std::string& key, std::string_view old,
 Result<void> ArticleProtocol::make_missing(const std::string& key, const ReadProbes& history) {
   std::string placeholder(1, '\0');
   placeholder.append(random_token());
-  const std::string ttl = history ? std::to_string(milliseconds_of(options_.rebuild_timeout)) : time_to_live();
+  const std::string ttl = history ? std::to_string(px(options_.rebuild_timeout)) : time_to_live();
   Command put = Command::with_key(1, "SET", key, history ? placeholder : value_of({}, options_.default_exponent), "NX");
   if (!ttl.empty()) put.add("PX").add(ttl);
   const auto placed = execute_one(*executor_, put, deadline());
@@ -360,7 +359,7 @@ Result<void> ArticleProtocol::make_missing(const std::string& key, const ReadPro
 
 Result<ArticleProtocol::Grip> ArticleProtocol::try_hold(const std::string& key) {
   const std::string token = random_token();
-  const std::string span = std::to_string(milliseconds_of(options_.rebuild_timeout));
+  const std::string span = std::to_string(px(options_.rebuild_timeout));
   const std::string usual = std::to_string(options_.default_exponent);
   const std::string_view keys[] = {key};
   const std::string_view arguments[] = {token, span, usual};
@@ -368,7 +367,9 @@ Result<ArticleProtocol::Grip> ArticleProtocol::try_hold(const std::string& key) 
   if (!reply) return named(key, reply.error());
   if (reply->is_nil()) return Grip{Held::missing, {}};
   if (reply->integer() != nullptr) return Grip{Held::by_another, {}};
-  if (reply->string() == nullptr) return unexpected(key, "a value from the hold script", *reply);
+  if (reply->string() == nullptr || reply->string()->empty()) {
+    return unexpected(key, "a value from the hold script", *reply);
+  }
   return Grip{Held::here, std::move(*reply->string())};
 }
 
@@ -409,7 +410,7 @@ Result<bool> ArticleProtocol::forget(const std::string& key) {
 }
 
 Result<std::string> ArticleProtocol::hold(const std::string& key) {
-  const auto patience = Deadline::after(2 * options_.rebuild_timeout + options_.timeout);
+  const Deadline patience = this->patience();
   Pause pause;
   while (true) {
     auto grip = try_hold(key);

@@ -4,6 +4,8 @@
 
 #include "redis_article/article_scripts.hpp"
 
+#include <cstddef>
+
 namespace seenby::redis::article_scripts {
 namespace {
 
@@ -59,7 +61,8 @@ if exponent == 0 or (exponent ~= tonumber(ARGV[3]) and bytes > 8 * length) then 
 if is_held() then return 0 end
 redis.call('SETRANGE', key, bytes, ARGV[1] .. struct.pack('<d', now() + tonumber(ARGV[2])))
 return redis.call('GET', key)
-)lua");
+)lua",
+                             std::size_t{512} << 20);
   return script;
 }
 

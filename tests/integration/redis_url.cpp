@@ -2,9 +2,11 @@
 // Redis URLs: what each part means, and that nonsense is refused without repeating a password.
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <chrono>
 #include <string>
 
+#include "seenby/redis/store.hpp"
 #include "seenby/redis/url.hpp"
 
 using seenby::ErrorCode;
@@ -78,11 +80,22 @@ TEST_CASE("A malformed Redis URL is refused and its password not repeated", "[re
                            "redis://%zz:secret@h",
                            "redis://user@h",
                            "redis-cluster://a/3",
+                           "redis://:secret/x@h",
+                           "redis://:a/secret@h",
+                           "redis://:a?secret@h",
+                           "redis://:a?secret=1@h",
+                           "redis://:a?db=secret@h",
+                           "redis://:a#secret@h:1:2",
+                           "redis://u:p@secret@h:x",
+                           "unix://:a/secret@/run/x?y",
+                           "redis://[secret@h",
+                           "rediss-cluster://:a,secret@h/secret",
                            "redis://h?replicas=yes"}) {
     INFO(text);
     const auto url = parse_url(text);
     REQUIRE_FALSE(url.has_value());
     CHECK(url.error().code == ErrorCode::invalid_argument);
+    CHECK_THROWS_WITH(seenby::redis::RedisStore<>(text, {}), !Catch::Matchers::ContainsSubstring("secret"));
     CHECK(url.error().message.find("secret") == std::string::npos);
   }
 }

@@ -183,11 +183,57 @@ TEST_CASE("A window is created empty, forgotten whole, and rebuilt on request", 
   CHECK(ask(store, {1}, sequence(0, 50)).seen() == 0);
   REQUIRE(record(store, 1, {1}));
   CHECK(store.forget(1).value());
-  CHECK(server.call_integer({"DBSIZE"}) == 0);
+  CHECK(server.call_integer({"DBSIZE"}) == 1);  // the kind of the store's items
   history.append(1, sequence(0, 300), clock.now() - days(10));
   store.set_replay(history.replay());
   REQUIRE(store.rebuild(1));
   CHECK(ask(store, {1}, sequence(0, 300)).seen() == 300);
+}
+
+TEST_CASE("Forgetting finds every slice, whatever window it was recorded under and it is forgotten under", "[redis]") {
+  const RedisServer server;
+  ManualClock clock;
+  const auto window = [&](std::uint32_t slices, int of_days = 30) {
+    return StorePolicy{.window = std::chrono::hours{24 * of_days}, .slices = slices, .clock = clock.clock()};
+  };
+  RedisStore<> by_thirty(server.socket_url(), window(30));
+  RedisStore<> by_six(server.socket_url(), window(6));
+  RedisStore<> of_a_day(server.socket_url(), window(24, 1));
+  RedisStore<> without(server.socket_url(), {});
+  for (RedisStore<>* forgetting : {&by_six, &of_a_day, &without, &by_thirty}) {
+    for (std::uint64_t day = 0; day < 4; ++day) {
+      for (const std::uint64_t user : {1, 2}) REQUIRE(record(by_thirty, user, {user * 100 + day}));
+      clock.advance(days(1));
+    }
+    // The other configuration has recorded, too: the list names slices of both.
+    if (forgetting != &without) REQUIRE(record(*forgetting, 1, {900}));
+    CHECK(forgetting->forget(1).or_throw());
+    CHECK(server.call({"KEYS", "seenby:{1}*"}).array()->empty());
+    REQUIRE(record(by_thirty, 1, {1'000}));
+    CHECK(ask(by_thirty, {1}, {100, 101, 102, 103, 900}).seen() == 0);
+    CHECK(ask(by_thirty, {2}, {200, 201, 202, 203}).seen() == 4);
+    REQUIRE(by_thirty.forget(1));
+    REQUIRE(by_thirty.forget(2));
+  }
+}
+
+TEST_CASE("What was recorded under other slices stays seen after a change of the window's slices", "[redis]") {
+  const RedisServer server;
+  ManualClock clock;
+  const auto window = [&](std::uint32_t slices) {
+    return StorePolicy{.window = std::chrono::hours{24 * 30}, .slices = slices, .clock = clock.clock()};
+  };
+  RedisStore<> before(server.socket_url(), window(30));
+  RedisStore<> after(server.socket_url(), window(6));
+  for (std::uint64_t day = 0; day < 4; ++day) {
+    REQUIRE(record(before, 1, {day}));
+    clock.advance(days(1));
+  }
+  CHECK(ask(after, {1}, sequence(0, 4)).seen() == 4);
+  REQUIRE(record(after, 1, {50}));
+  CHECK(ask(after, {1}, sequence(0, 4)).seen() == 4);
+  CHECK(ask(after, {1}, {50}).seen() == 1);
+  CHECK(ask(before, {1}, sequence(0, 4)).seen() == 4);
 }
 
 TEST_CASE("A whole-key time to live is fixed or refreshed, as chosen, and both faults show", "[redis][002-17]") {

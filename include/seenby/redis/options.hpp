@@ -22,8 +22,9 @@ enum class TimeToLive : std::uint8_t {
 struct RedisStoreOptions {
   /// Before the user's name: "{prefix}{user}" with the user in braces, so that all keys of a user share a cluster slot.
   std::string prefix = "seenby:";
-  /// The deadline of one check, and of each server round trip of a write.
-  std::chrono::milliseconds timeout{1000};
+  /// The deadline of one check, and of each server round trip of a write. Unset: the URL's `timeout_ms`, 1 s without
+  /// one. Set, it counts whatever the URL says. milliseconds::max(): none.
+  std::optional<std::chrono::milliseconds> timeout{};
   /// A write that must read the history may take this long in all; a filter left half built by a crash expires so.
   std::chrono::milliseconds rebuild_timeout{30'000};
   TimeToLive time_to_live = TimeToLive::none;
@@ -49,8 +50,9 @@ struct RedisBloomOptions {
   std::chrono::seconds ttl{std::chrono::hours{24 * 30}};
   /// The key is prefix and user, nothing else, so that other clients find it.
   std::string prefix = "seen:";
-  std::chrono::milliseconds timeout{1000};  ///< the deadline of a call's round trip
-  std::uint32_t users_per_request = 1;      ///< only for policy(): the wrong-hide rate of that many users together
+  /// The deadline of a call's round trip. Unset: the URL's `timeout_ms`, 1 s without one.
+  std::optional<std::chrono::milliseconds> timeout{};
+  std::uint32_t users_per_request = 1;  ///< only for policy(): the wrong-hide rate of that many users together
 };
 
 /// The creator-marketplace feed's filter: `seen:{user}`, 100,000 items at 1%, 30 days from the user's first item. After

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/detail/wire_text.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/redis/executor.hpp"
 #include "seenby/redis/options.hpp"
@@ -43,6 +44,12 @@ struct StoreState;
 /// replaces it by identity. Adds meanwhile go to the marked filter and are kept; look-ups call the user `missing`. A
 /// filter deleted and created again between has another generation, so a slow builder never resurrects a stale history.
 ///
+/// **A damaged value** (cut short, a byte too many, a header that contradicts itself) is refused by look-ups and by
+/// adds; an add heals it from the history where there is one, and else returns `corrupt`.
+///
+/// **The kind of items** (integer, text, bytes) stands in `{prefix}items`. The first record writes it; a store that is
+/// asked with another kind is refused with `parameter_mismatch`, since 42 and "42" have different digests.
+///
 /// **Slices** are listed in the user's own key in the same script that creates them. A listed slice that is not there
 /// was evicted: the user is `missing`, never wrongly "unseen", and the next record rebuilds.
 ///
@@ -66,15 +73,17 @@ class StoreProtocol {
   /// Answers all jobs in one pipelined round trip. A value read by block that has changed since its shape was
   /// remembered is read once more, whole; jobs whose values together exceed a megabyte are asked one megabyte after the
   /// other.
-  void check(std::span<const Job> jobs) const;
+  void check(std::span<const Job> jobs, ItemKind kind) const;
   /// As FilterStoreFor's members; `history` may be empty.
-  Result<RecordOutcome> record(const std::string& user, std::span<const Digest> digests, const ReadSeen& history);
+  Result<RecordOutcome> record(const std::string& user, std::span<const Digest> digests, ItemKind kind,
+                               const ReadSeen& history);
   Result<void> create(const std::string& user);
   Result<bool> forget(const std::string& user);
   /// Builds the user's filters anew from the history, whatever is there.
   Result<void> rebuild(const std::string& user, const ReadSeen& history);
   /// ages[i]: how many slices ago; 255 for unseen or unknown.
-  Result<void> age(const std::string& user, std::span<const Digest> digests, std::span<std::uint8_t> ages) const;
+  Result<void> age(const std::string& user, std::span<const Digest> digests, ItemKind kind,
+                   std::span<std::uint8_t> ages) const;
 
   [[nodiscard]] StoreCounters counters() const noexcept;
   /// The key of a user's filter (or list of slices), and of one slice.
@@ -105,13 +114,15 @@ class RedisStore {
   using hasher_type = Hash;
   static constexpr bool is_remote = true;
 
-  /// Throws std::invalid_argument for a policy that cannot be kept. Does not connect yet.
+  /// Throws std::invalid_argument for a policy that cannot be kept. Does not connect yet: a server that is down makes
+  /// users `unreachable`, which SeenFilter shows or hides as `on_unknown` says (by default it shows).
   RedisStore(std::shared_ptr<Executor> executor, StorePolicy policy, RedisStoreOptions options = {})
       : policy_(std::move(policy)),
         hash_(policy_.seed),
         protocol_(std::make_unique<StoreProtocol>(std::move(executor), policy_, std::move(options), Hash::kind,
                                                   seed_check(hash_))) {}
-  /// From a URL, see `parse_url`. Throws BadResult for a malformed one.
+  /// From a URL, see `parse_url`: `redis://host?timeout_ms=50&pool=16`. A pool has 8 connections a server unless `pool`
+  /// says otherwise; give it one for each thread that asks at once. Throws BadResult for a malformed one.
   RedisStore(std::string_view url, StorePolicy policy, RedisStoreOptions options = {})
       : RedisStore(make_executor(url).value(), std::move(policy), std::move(options)) {}
 
@@ -127,7 +138,7 @@ class RedisStore {
              std::span<UserStatus> status) const {
     const std::vector<std::string> names = names_of(users);
     const StoreProtocol::Job job{names, batch.digests, seen_by, status};
-    protocol_->check({&job, 1});
+    protocol_->check({&job, 1}, item_kind<Item>);
   }
 
   /// Many requests in one round trip: what a feed service gathers in one tick.
@@ -141,25 +152,28 @@ class RedisStore {
       names.push_back(names_of(request.users));
       jobs.push_back({names.back(), request.batch.digests, request.seen_by, request.status});
     }
-    protocol_->check(jobs);
+    protocol_->check(jobs, item_kind<Item>);
   }
 
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
-    return protocol_->record(name_of(user), batch.digests, history_of(user));
+    return protocol_->record(detail::wire_text(user), batch.digests, item_kind<Item>, history_of(user));
   }
-  Result<void> create(const User& user) { return protocol_->create(name_of(user)); }
-  Result<bool> forget(const User& user) { return protocol_->forget(name_of(user)); }
+  /// An explicit empty filter for a new user, who is `missing` (unknown, not unseen) without one until the first
+  /// record. An existing filter is kept.
+  Result<void> create(const User& user) { return protocol_->create(detail::wire_text(user)); }
+  /// Everything the user has here, whatever window it was recorded under.
+  Result<bool> forget(const User& user) { return protocol_->forget(detail::wire_text(user)); }
   /// Builds the user's filters anew from the history. `invalid_argument` without one.
-  Result<void> rebuild(const User& user) { return protocol_->rebuild(name_of(user), history_of(user)); }
+  Result<void> rebuild(const User& user) { return protocol_->rebuild(detail::wire_text(user), history_of(user)); }
 
   /// Everything `from` has seen, `into` has seen from now on, and `from` is forgotten. The filters of `into` are built
   /// anew from both users' histories, in which `into` must have those items from then on (SeenFilter::merge_users
   /// writes them first). What is recorded for `from` meanwhile is lost. Errors: `invalid_argument` without a history,
   /// since filters of different sizes cannot be united; else as `rebuild`, and then `from` is as before.
   Result<void> merge_users(const User& from, const User& into) {
-    const std::string source = name_of(from);
-    const std::string target = name_of(into);
+    const std::string source = detail::wire_text(from);
+    const std::string target = detail::wire_text(into);
     if (source == target) return {};
     if (auto built = protocol_->rebuild(target, history_of_both(from, into)); !built) return built;
     if (auto gone = protocol_->forget(source); !gone) return std::move(gone).error();
@@ -169,27 +183,17 @@ class RedisStore {
   template <class Item>
   void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const {
     // Unknown ages are 255 already; `check` is where an unreachable user's error is told.
-    (void)protocol_->age(name_of(user), batch.digests, ages);
+    (void)protocol_->age(detail::wire_text(user), batch.digests, item_kind<Item>, ages);
   }
 
   /// The key of a user's filter, or of the list of their slices when there is a window.
-  [[nodiscard]] std::string key_of(const User& user) const { return protocol_->key_of(name_of(user)); }
+  [[nodiscard]] std::string key_of(const User& user) const { return protocol_->key_of(detail::wire_text(user)); }
 
  private:
-  [[nodiscard]] static std::string name_of(const User& user) {
-    if constexpr (StringItem<User>) {
-      return std::string(std::string_view(user));
-    } else if constexpr (IntegerItem<User>) {
-      return std::to_string(user);
-    } else {
-      const std::span<const std::byte> bytes = user;
-      return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};  // NOLINT: bytes as characters
-    }
-  }
   [[nodiscard]] static std::vector<std::string> names_of(std::span<const User> users) {
     std::vector<std::string> names;
     names.reserve(users.size());
-    for (const User& user : users) names.push_back(name_of(user));
+    for (const User& user : users) names.push_back(detail::wire_text(user));
     return names;
   }
   [[nodiscard]] ReadSeen history_of(const User& user) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,7 +31,8 @@ struct ArticleOptions {
   std::string prefix = "seen:";  ///< the key is prefix and user
   TimeToLive time_to_live = TimeToLive::none;
   std::chrono::seconds ttl{std::chrono::hours{24 * 30}};
-  std::chrono::milliseconds timeout{1000};  ///< the deadline of one round trip
+  /// The deadline of one round trip. Unset: the URL's `timeout_ms`, 1 s without one.
+  std::optional<std::chrono::milliseconds> timeout{};
   std::chrono::milliseconds rebuild_timeout{
       5'000};  ///< of a call that reads the history; how long it may hold others up
 };
@@ -122,7 +124,14 @@ class ArticleProtocol {
   [[nodiscard]] std::string value_of(std::span<const std::uint64_t> probes, std::uint32_t at_least) const;
   [[nodiscard]] bool is_full(std::uint64_t ones, std::uint32_t exponent) const noexcept;
   [[nodiscard]] std::string time_to_live() const;
-  [[nodiscard]] Deadline deadline() const { return Deadline::after(options_.timeout); }
+  [[nodiscard]] Deadline deadline() const {
+    return Deadline::after(options_.timeout.value_or(executor_->default_timeout()));
+  }
+  /// Whoever holds a key lets go after rebuild_timeout.
+  [[nodiscard]] Deadline patience() const {
+    const auto once = Deadline::after(options_.rebuild_timeout).at;
+    return {saturating_add(saturating_add(once, options_.rebuild_timeout), std::chrono::milliseconds{1000})};
+  }
 
   const std::shared_ptr<Executor> executor_;
   const ArticleOptions options_;

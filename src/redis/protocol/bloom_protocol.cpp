@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "redis/protocol/bloom_state.hpp"
+#include "redis/protocol/expiry.hpp"
 #include "redis/transport/script.hpp"
 #include "seenby/detail/sizing_math.hpp"
 
@@ -189,7 +190,7 @@ void BloomProtocol::State::check(std::span<const Job> jobs) {
       }
     }
   }
-  const auto replies = executor_->execute(batch, deadline());
+  const auto replies = execute_batch(*executor_, batch, deadline());
   if (!replies) return all_unreachable(replies.error());
   std::span<const Reply> rest = *replies;
   for (const Job& job : jobs) {
@@ -249,12 +250,15 @@ Command BloomProtocol::State::add_command(const Write& write, bool create) const
   const std::string rate = rate_text(options_.error_rate);
   const std::string size = std::to_string(capacity);
   const std::string expansion = std::to_string(options_.expansion);
-  const std::string ttl = expires ? std::to_string(std::chrono::milliseconds(options_.ttl).count()) : std::string();
+  const std::string ttl = expires ? std::to_string(px(options_.ttl)) : std::string();
   std::vector<std::string_view> arguments{
       create ? "1" : "0", rate, size, expansion, ttl, options_.time_to_live == TimeToLive::refreshed ? "1" : "0"};
   arguments.insert(arguments.end(), write.items.begin(), write.items.end());
   const std::string_view keys[] = {write.key};
-  return add_script().call(keys, arguments);
+  Command call = add_script().call(keys, arguments);
+  // A number or an error an item.
+  call.expects_at_most(4'096 + 256 * write.items.size());
+  return call;
 }
 
 BloomProtocol::State::Added BloomProtocol::State::read_added(const std::string& key, std::size_t items,

@@ -51,7 +51,9 @@ class BloomProtocol::State {
   void answer(const Job& job, std::span<const Reply> replies);
   [[nodiscard]] Result<bool> answer_user(const std::string& key, std::span<const Reply> replies,
                                          std::span<std::uint8_t> seen_by);
-  [[nodiscard]] Deadline deadline() const { return Deadline::after(options_.timeout); }
+  [[nodiscard]] Deadline deadline() const {
+    return Deadline::after(options_.timeout.value_or(executor_->default_timeout()));
+  }
 
   const std::shared_ptr<Executor> executor_;
   const RedisBloomOptions options_;

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "redis/protocol/expiry.hpp"
 #include "redis/protocol/store_scripts.hpp"
 #include "redis/protocol/store_writer.hpp"
 #include "seenby/filters/layout/split_block.hpp"
@@ -19,8 +20,9 @@ Result<void> StoreWriter::rebuild() {
   const Target target{.key = key_, .list = {}, .slice = 0};
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     auto head = read_head(target.key);
-    if (!head) return std::move(head).error();
-    auto done = *head ? replace_from_history(target, **head, {}) : create_from_history(target, {});
+    auto done = !head   ? heal(target, {}, head.error())
+                : *head ? replace_from_history(target, **head, {})
+                        : create_from_history(target, {});
     if (!done) return std::move(done).error();
     if (*done) return {};
   }
@@ -30,11 +32,38 @@ Result<void> StoreWriter::rebuild() {
 StoreWriter::Attempt StoreWriter::create_from_history(const Target& target, std::span<const Digest> digests) {
   std::string marked = make_frame(SplitBlockLayout::shape_of(split_block_bits), state_.fpr, state_.hash);
   mark_building(marked);
-  auto put = put_if_absent(target.key, marked, state_.options.rebuild_timeout.count());
+  auto put = put_if_absent(target.key, marked, px(state_.options.rebuild_timeout));
   if (!put) return std::move(put).error();
   if (!*put) return std::optional<RecordOutcome>{};
   const auto frame = decode_frame(marked, 0, marked.size(), state_.hash);
   return replace_from_history(target, Head{*frame, identity_of(marked)}, digests);
+}
+
+StoreWriter::Attempt StoreWriter::heal(const Target& target, std::span<const Digest> digests, const Error& damage) {
+  state_.shapes.forget(target.key);
+  if (!history_ || !is_damage(damage)) return named(damage, target.key);
+  const auto old = read_value(target.key);
+  if (!old) return old.error();
+  // Gone or healed meanwhile.
+  if (!*old || decode_frames(**old, state_.hash)) return std::optional<RecordOutcome>{};
+  // Of another store, or nobody's filter: not ours to replace.
+  const auto first = decode_frame(**old, 0, (*old)->size(), state_.hash);
+  if (!first && !is_damage(first.error())) return named(first.error(), target.key);
+  auto known = history_of(target);
+  if (!known) return std::move(known).error();
+  known->insert(known->end(), digests.begin(), digests.end());
+  const std::vector<Digest> items = distinct(*known);
+  const auto shape = shape_for(std::max<std::uint64_t>(state_.policy.initial_items, items.size()), state_.fpr);
+  if (!shape) return cannot_grow();
+  std::string value = make_frame(*shape, state_.fpr, state_.hash);
+  insert_fresh(value, items);
+  const std::array<std::string_view, 2> arguments{**old, value};
+  auto swapped = run(scripts::swap_whole(), target.key, arguments);
+  if (!swapped) return std::move(swapped).error();
+  if (swapped->integer() == nullptr || *swapped->integer() != 1) return std::optional<RecordOutcome>{};
+  remember_fresh(target.key, value);
+  state_.rebuilds.fetch_add(1, std::memory_order_relaxed);
+  return std::optional(RecordOutcome{});
 }
 
 StoreWriter::Attempt StoreWriter::grow(const Target& target, const Head& head, std::span<const Digest> digests) {
@@ -66,7 +95,9 @@ StoreWriter::Attempt StoreWriter::replace_from_history(const Target& target, con
   auto known = history_of(target);
   if (!known) return std::move(known).error();
   const bool fresh = head.frame.building;
-  const std::uint64_t items = known->size() + digests.size();
+  std::vector<Digest> all = *known;
+  all.insert(all.end(), digests.begin(), digests.end());
+  const std::uint64_t items = distinct(all).size();
   // A new filter gets room to grow into; one that is rebuilt with room left keeps to what it needs.
   const std::uint64_t capacity = std::max<std::uint64_t>(
       {state_.policy.initial_items, fresh ? items : scaled(std::max<std::uint64_t>(known->size(), 1)), items});
@@ -123,9 +154,10 @@ Result<std::optional<StoreWriter::Kept>> StoreWriter::replace(const Target& targ
     if (auto learnt = learn(target.key, *reply->string()); !learnt) return std::move(learnt).error();
     return std::optional<Kept>{};
   }
-  if (reply->integer() == nullptr) return unexpected(*reply, target.key);
+  const std::int64_t* kept = reply->integer();
+  if (kept == nullptr || *kept < 0 || *kept > 2) return unexpected(*reply, target.key);
   remember_fresh(target.key, value);
-  return std::optional(static_cast<Kept>(*reply->integer()));
+  return std::optional(static_cast<Kept>(*kept));
 }
 
 StoreWriter::Attempt StoreWriter::cannot_grow() {

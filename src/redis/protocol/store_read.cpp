@@ -25,6 +25,7 @@ struct KeyRead {
   std::size_t reply = none;                 ///< the first of its replies
   std::shared_ptr<const Shape> by_block{};  ///< read by block, as this shape says; null: whole
   bool found = false;
+  bool may_be_gone = false;                      ///< a slice of another length, past its time
   std::vector<detail::SplitBlockRef> filters{};  ///< in the reply, once read whole
   std::vector<std::uint8_t> answers{};           ///< once read by block
 
@@ -34,6 +35,7 @@ struct KeyRead {
     reply = none;
     by_block.reset();
     found = false;
+    may_be_gone = false;
     filters.clear();
     answers.clear();
   }
@@ -133,9 +135,10 @@ Error unexpected(const Reply& reply, std::string_view expected, std::string_view
 class Reader {
  public:
   /// For the first jobs of the given, as many as `taken` then says: those whose values stay in the caches together.
-  Reader(const StoreState& state, std::span<const StoreProtocol::Job> jobs, Workshop& workshop)
+  Reader(const StoreState& state, std::span<const StoreProtocol::Job> jobs, ItemKind kind, Workshop& workshop)
       : state_(state),
         jobs_(jobs),
+        kind_(kind),
         newest_(state.slices.windowed() ? state.slices.newest(state.policy.clock) : 0),
         users_(workshop.users),
         batch_(workshop.batch),
@@ -159,13 +162,18 @@ class Reader {
 
   /// Asks; afterwards `users()` hold the values or the errors.
   void run(Deadline deadline) {
-    first_ = state_.executor->execute(batch_.all(), deadline);
+    if (auto right = state_.check_kind(kind_); !right) return fail_all(right.error());
+    first_ = execute_batch(*state_.executor, batch_.all(), deadline);
     if (!first_) return fail_all(first_.error());
+    if (kind_reply_ != none) {
+      state_.learn_kind(reply(kind_reply_));
+      if (auto right = state_.check_kind(kind_); !right) return fail_all(right.error());
+    }
     for (std::size_t i = 0; i < users_.size(); ++i) take_first(i);
     if (again_.empty()) return;
     batch_.clear();
     for (const Again& again : again_) batch_.next().reads_only().add("GET").add_key(read_of(again).key);
-    second_ = state_.executor->execute(batch_.all(), deadline);
+    second_ = execute_batch(*state_.executor, batch_.all(), deadline);
     for (std::size_t i = 0; i < again_.size(); ++i) take_second(i);
   }
 
@@ -200,6 +208,13 @@ class Reader {
   [[nodiscard]] const Reply& reply(std::size_t index) const { return (*first_)[index]; }
 
   void plan() {
+    plan_jobs();
+    if (state_.knows_kind()) return;
+    kind_reply_ = batch_.size();
+    batch_.next().reads_only().add("GET").add_key(state_.kind_key());
+  }
+
+  void plan_jobs() {
     for (std::size_t job = 0; job < jobs_.size(); ++job) {
       if (expected_bytes_ >= trip_bytes) {
         jobs_ = jobs_.first(job);
@@ -257,7 +272,8 @@ class Reader {
           .add("GETRANGE")
           .add_key(read.key)
           .add(static_cast<std::int64_t>(from))
-          .add(static_cast<std::int64_t>(from + bytes - 1));
+          .add(static_cast<std::int64_t>(from + bytes - 1))
+          .expects_at_most(bytes + 16);
     };
     range(0, header_bytes);
     for (const Frame& frame : read.by_block->frames) {
@@ -289,19 +305,25 @@ class Reader {
       const bool done = !read.by_block || take_blocks(user, read);
       if (!done) again_.push_back({index, i});
       if (!read.by_block) take_whole(user, read, reply(read.reply));
-      const bool must_be_there = !list || list->lists(read.slice);
+      // Slices of another window's length (a configuration before this one) are read, and expire when they will.
+      const bool must_be_there = !list || (same_length(*list) && list->lists(read.slice));
       if (done && !read.found && must_be_there && user.state == UserState::known) user.state = UserState::missing;
     }
     if (user.state != UserState::known) return;
-    // A writer whose clock is ahead of ours has begun a slice that we did not ask for.
+    // A writer whose clock is ahead of ours has begun a slice that we did not ask for; it counts as the newest.
     if (!list) return;
     for (const std::int64_t slice : list->slices()) {
-      if (slice <= newest_) continue;
+      if (slice <= newest_ && (same_length(*list) || slice > newest_ - state_.slices.tested())) continue;
       KeyRead& ahead = user.reads.next();
       ahead.key = state_.slice_key(user.key, slice);
-      ahead.slice = slice;
+      ahead.slice = std::clamp(slice, newest_ - 254, newest_);
+      ahead.may_be_gone = !same_length(*list);
       again_.push_back({index, user.reads.size() - 1});
     }
+  }
+
+  [[nodiscard]] bool same_length(const SliceList& list) const {
+    return list.slice_seconds() == state_.slices.slice_seconds();
   }
 
   /// False when the list itself decides: missing, being built, or unreadable.
@@ -385,7 +407,7 @@ class Reader {
     if (!second_) return user.fail(named(second_.error(), read.key));
     const Reply& got = (*second_)[index];
     if (got.is_nil()) {
-      user.state = UserState::missing;
+      if (!read.may_be_gone) user.state = UserState::missing;
       return;
     }
     if (got.string() == nullptr) return user.fail(unexpected(got, "a filter", read.key));
@@ -430,7 +452,9 @@ class Reader {
 
   const StoreState& state_;
   std::span<const StoreProtocol::Job> jobs_;
+  ItemKind kind_;
   std::int64_t newest_;
+  std::size_t kind_reply_ = none;   ///< while the kind of the store's items is not known
   std::size_t expected_bytes_ = 0;  ///< of values known to be large, read whole
   Recycled<UserRead>& users_;
   Recycled<Command>& batch_;
@@ -442,24 +466,24 @@ class Reader {
 
 }  // namespace
 
-void StoreProtocol::check(std::span<const Job> jobs) const {
-  const Deadline deadline = Deadline::after(state_->options.timeout);
+void StoreProtocol::check(std::span<const Job> jobs, ItemKind kind) const {
+  const Deadline deadline = Deadline::after(state_->timeout);
   const WorkshopLoan workshop;
   while (!jobs.empty()) {
-    Reader reader(*state_, jobs, *workshop);
+    Reader reader(*state_, jobs, kind, *workshop);
     reader.run(deadline);
     reader.answer();
     jobs = jobs.subspan(reader.taken());
   }
 }
 
-Result<void> StoreProtocol::age(const std::string& user, std::span<const Digest> digests,
+Result<void> StoreProtocol::age(const std::string& user, std::span<const Digest> digests, ItemKind kind,
                                 std::span<std::uint8_t> ages) const {
   std::fill(ages.begin(), ages.end(), std::uint8_t{255});
   const Job job{{&user, 1}, digests, {}, {}};
   const WorkshopLoan workshop;
-  Reader reader(*state_, {&job, 1}, *workshop);
-  reader.run(Deadline::after(state_->options.timeout));
+  Reader reader(*state_, {&job, 1}, kind, *workshop);
+  reader.run(Deadline::after(state_->timeout));
   const UserRead& read = reader.users()[0];
   if (read.state == UserState::unreachable) return *read.error;
   if (read.state == UserState::missing) return {};
@@ -468,7 +492,6 @@ Result<void> StoreProtocol::age(const std::string& user, std::span<const Digest>
   for (const KeyRead& slice : read.reads) {
     std::fill(flags.begin(), flags.end(), std::uint8_t{0});
     Reader::mark(slice, digests, flags, scratch);
-    // A slice of a clock ahead of ours counts as the newest.
     const auto age = static_cast<std::uint8_t>(std::clamp<std::int64_t>(reader.newest() - slice.slice, 0, 254));
     for (std::size_t i = 0; i < digests.size(); ++i) {
       if (flags[i] != 0) ages[i] = std::min(ages[i], age);

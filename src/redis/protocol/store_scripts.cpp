@@ -13,14 +13,20 @@ local head = redis.call('GETRANGE', key, 0, 31)
 if #head == 0 then return false end
 if KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0 then return false end
 if #head < 32 or string.sub(head, 1, 16) ~= ARGV[1] then return head end
-local items = ARGV[2]
+local items, length = ARGV[2], redis.call('STRLEN', key)
+local filter, ends = head, 0
+while filter do
+  ends = ends + 32 + 32 * struct.unpack('<I4', filter, 5)
+  filter = ends < length and redis.call('GETRANGE', key, ends, ends + 31)
+  if filter and (#filter < 32 or string.byte(filter) ~= string.byte(head)) then filter = false end
+end
+if ends ~= length then return redis.error_reply('DAMAGED expected ' .. ends .. ' bytes, got ' .. length) end
 local unpack_words, pack_words, bor = struct.unpack, struct.pack, bit.bor
 local words = '<i4i4i4i4i4i4i4i4'
 local added = 0
 for at = 1, #items, 36 do
   local from = 32 + 32 * unpack_words('<I4', items, at)
   local old = redis.call('GETRANGE', key, from, from + 31)
-  if #old < 32 then return redis.error_reply('TRUNCATED expected a block at byte ' .. from) end
   local a, b, c, d, e, f, g, h = unpack_words(words, old)
   local i, j, k, l, m, n, o, p = unpack_words(words, items, at + 4)
   local new = pack_words(words, bor(a, i), bor(b, j), bor(c, k), bor(d, l), bor(e, m), bor(f, n), bor(g, o), bor(h, p))
@@ -33,7 +39,7 @@ local sequence, count = unpack_words('<I4I4', head, 17)
 count = math.min(count + added, 4294967295)
 redis.call('SETRANGE', key, 16, pack_words('<I4I4', (sequence + 1) % 4294967296, count))
 if ARGV[3] ~= '' and bit.band(string.byte(head, 2), 64) == 0 then redis.call('PEXPIRE', key, ARGV[3]) end
-return {added, count, redis.call('STRLEN', key)}
+return {added, count, length}
 )lua");
   return script;
 }
@@ -127,12 +133,13 @@ if not list then return -3 end
 if string.sub(list, 1, 16) ~= ARGV[1] then return -2 end
 local there = redis.call('EXISTS', KEYS[1]) == 1
 local slice, listed = ARGV[2], false
+local same_length = string.sub(list, 5, 8) == ARGV[7] or #list > 8000
 local oldest = struct.unpack('<I8', ARGV[6])
 local kept = {}
 for at = 17, #list, 8 do
   local entry = string.sub(list, at, at + 7)
   if entry == slice then listed = true end
-  if struct.unpack('<I8', entry) >= oldest then kept[#kept + 1] = entry end
+  if not same_length or struct.unpack('<I8', entry) >= oldest then kept[#kept + 1] = entry end
 end
 if there and listed then return 0 end
 if listed then return -1 end
@@ -143,6 +150,32 @@ end
 redis.call('SET', KEYS[2], ARGV[1] .. table.concat(kept) .. slice, 'PX', ARGV[5])
 if there then return 0 end
 return 1
+)lua");
+  return script;
+}
+
+const Script& swap_whole() {
+  static const Script script(R"lua(
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+return 1
+)lua");
+  return script;
+}
+
+const Script& forget() {
+  // Slices that were recorded under another window are known by the list alone.
+  static const Script script(R"lua(
+local key, list = KEYS[1], ''
+if redis.call('TYPE', key).ok == 'string' then list = redis.call('GETRANGE', key, 0, 16383) end
+local gone = {key}
+if string.byte(list) == 209 then
+  for at = 17, #list - 7, 8 do
+    gone[#gone + 1] = key .. ':' .. string.format('%.0f', struct.unpack('<i8', list, at))
+  end
+end
+for i = 1, #ARGV do gone[#gone + 1] = key .. ':' .. ARGV[i] end
+return redis.call('UNLINK', unpack(gone))
 )lua");
   return script;
 }

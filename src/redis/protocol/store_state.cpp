@@ -39,6 +39,7 @@ StoreState::StoreState(std::shared_ptr<Executor> client, const StorePolicy& stor
       policy(store_policy),
       options(std::move(store_options)),
       hash(store_hash),
+      timeout(options.timeout.value_or(executor ? executor->default_timeout() : std::chrono::milliseconds{1000})),
       slices(policy),
       fpr(slices.per_filter_fpr(policy)),
       shapes(options.remembered_users) {
@@ -47,7 +48,7 @@ StoreState::StoreState(std::shared_ptr<Executor> client, const StorePolicy& stor
     std::string message = "seenby::redis: expected a key prefix without '{' (the user is the hash tag), got \"";
     throw std::invalid_argument(message.append(options.prefix).append("\""));
   }
-  if (options.timeout.count() <= 0 || options.rebuild_timeout.count() <= 0) {
+  if (timeout.count() <= 0 || options.rebuild_timeout.count() <= 0) {
     throw std::invalid_argument("seenby::redis: expected time-outs above zero");
   }
   if (options.time_to_live != TimeToLive::none && options.ttl.count() <= 0) {
@@ -57,6 +58,35 @@ StoreState::StoreState(std::shared_ptr<Executor> client, const StorePolicy& stor
       options.whole_read_bytes.value_or(executor->is_local() ? local_whole_read_bytes : remote_whole_read_bytes);
   // A header must always fit.
   whole_read_bytes = std::max<std::size_t>(whole_read_bytes, 64);
+}
+
+void StoreState::learn_kind(const Reply& reply) const {
+  for (const ItemKind each : {ItemKind::integer, ItemKind::text, ItemKind::bytes}) {
+    if (reply.is_status(to_string(each))) kind.store(static_cast<std::uint8_t>(each), std::memory_order_relaxed);
+  }
+}
+
+Result<void> StoreState::check_kind(ItemKind asked) const {
+  const auto known = static_cast<ItemKind>(kind.load(std::memory_order_relaxed));
+  if (!knows_kind() || known == asked) return {};
+  std::string message = "seenby::redis: expected items of kind ";
+  message.append(to_string(known)).append(", which this store holds, got ").append(to_string(asked));
+  return named({ErrorCode::parameter_mismatch, std::move(message)}, kind_key());
+}
+
+Result<void> StoreState::claim_kind(ItemKind recorded, Deadline deadline) const {
+  if (!knows_kind()) {
+    std::vector<Command> batch(2);
+    batch[0].add("SET").add_key(kind_key()).add(to_string(recorded)).add("NX");
+    batch[1].add("GET").add_key(kind_key());
+    auto replies = execute_batch(*executor, batch, deadline);
+    if (!replies) return named(std::move(replies).error(), kind_key());
+    for (const Reply& reply : *replies) {
+      if (const Error* error = reply.error()) return named(*error, kind_key());
+    }
+    learn_kind((*replies)[1]);
+  }
+  return check_kind(recorded);
 }
 
 std::string StoreState::key_of(std::string_view user) const {

@@ -12,6 +12,7 @@
 
 #include "redis/protocol/shape_cache.hpp"
 #include "redis/protocol/store_value.hpp"
+#include "redis/transport/script.hpp"
 #include "seenby/redis/store.hpp"
 #include "seenby/stores/slice_clock.hpp"
 
@@ -25,6 +26,7 @@ struct StoreState {
   StorePolicy policy;
   RedisStoreOptions options;
   HashIdentity hash;
+  std::chrono::milliseconds timeout;
   detail::SliceClock slices;
   double fpr;  ///< of one filter
   std::size_t whole_read_bytes;
@@ -40,6 +42,17 @@ struct StoreState {
   mutable std::map<std::pair<std::uint64_t, double>, std::uint64_t> capacities;
 
   [[nodiscard]] Time now() const { return policy.clock ? policy.clock() : system_time(); }
+  /// The kind of items that the store's digests are of, once this process has read or written it: it is asked once.
+  mutable std::atomic<std::uint8_t> kind{0};
+  [[nodiscard]] std::string kind_key() const { return options.prefix + "items"; }
+  [[nodiscard]] bool knows_kind() const noexcept { return kind.load(std::memory_order_relaxed) != 0; }
+  /// Takes in what stands under `kind_key`, nil if nothing does.
+  void learn_kind(const Reply& reply) const;
+  /// `parameter_mismatch` when the store is known to hold another kind.
+  [[nodiscard]] Result<void> check_kind(ItemKind asked) const;
+  /// As `check_kind`, and writes the kind where there is none yet.
+  [[nodiscard]] Result<void> claim_kind(ItemKind recorded, Deadline deadline) const;
+
   [[nodiscard]] std::string key_of(std::string_view user) const;
   void append_key(std::string& out, std::string_view user) const;
   [[nodiscard]] std::string slice_key(std::string_view key, std::int64_t slice) const;

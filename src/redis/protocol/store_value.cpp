@@ -41,7 +41,13 @@ Result<void> check_hash_identity(const FilterHeader& header, HashIdentity hash) 
 Result<Frame> decode_frame(std::string_view value, std::size_t at, std::uint64_t value_bytes, HashIdentity hash) {
   std::array<std::byte, header_bytes> header{};
   const auto available = bytes_of(value.substr(std::min(at, value.size())));
-  if (available.size() < header_bytes) return decode_header(available).error();
+  if (available.size() < header_bytes) {
+    // However short: a foreign value is no damaged filter.
+    if (at == 0 && !available.empty() && (available.front() & std::byte{0xf0}) != std::byte{detail::format_magic}) {
+      return Error{ErrorCode::bad_magic, "seenby: expected a filter, got a shorter value of something else"};
+    }
+    return decode_header(available).error();
+  }
   std::copy_n(available.begin(), header_bytes, header.begin());
   Frame frame;
   frame.building = (std::to_integer<unsigned char>(header[1]) & building_mark) != 0;
@@ -63,6 +69,8 @@ Result<std::vector<Frame>> decode_frames(std::string_view value, HashIdentity ha
   std::size_t at = 0;
   do {
     auto frame = decode_frame(value, at, value.size(), hash);
+    // Behind a filter of ours, whatever is none is damage.
+    if (!frame && at != 0) return Error{ErrorCode::corrupt, std::move(frame).error().message};
     if (!frame) return std::move(frame).error();
     at = frame->end();
     frames.push_back(*frame);
@@ -105,13 +113,13 @@ std::uint64_t random_generation() {
 }
 
 Result<SliceList> SliceList::decode(std::string_view value) {
+  if (!value.empty() && static_cast<unsigned char>(value[0]) != slice_list_magic) {
+    std::string message = "seenby: expected a list of slices (first byte 209), got first byte ";
+    return Error{ErrorCode::bad_magic, message.append(std::to_string(static_cast<unsigned char>(value[0])))};
+  }
   if (value.size() < identity_bytes || value.size() % 8 != 0) {
     std::string message = "seenby: expected a list of slices (16 bytes and 8 a slice), got ";
     return Error{ErrorCode::truncated, message.append(std::to_string(value.size())).append(" bytes")};
-  }
-  if (static_cast<unsigned char>(value[0]) != slice_list_magic) {
-    std::string message = "seenby: expected a list of slices (first byte 209), got first byte ";
-    return Error{ErrorCode::bad_magic, message.append(std::to_string(static_cast<unsigned char>(value[0])))};
   }
   SliceList list;
   list.identity_ = identity_of(value);

@@ -42,6 +42,11 @@ inline constexpr unsigned char building_mark = 0x40;
 /// Decodes all filters of a whole value: at least one.
 [[nodiscard]] Result<std::vector<Frame>> decode_frames(std::string_view value, HashIdentity hash);
 
+/// Whether bytes are ours but not whole: cut, or contradicting themselves.
+[[nodiscard]] inline bool is_damage(const Error& error) noexcept {
+  return error.code == ErrorCode::truncated || error.code == ErrorCode::corrupt;
+}
+
 /// The first 16 bytes, which every write compares.
 [[nodiscard]] inline std::string identity_of(std::string_view header) {
   return std::string(header.substr(0, identity_bytes));

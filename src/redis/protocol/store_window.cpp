@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "redis/protocol/expiry.hpp"
 #include "redis/protocol/store_scripts.hpp"
 #include "redis/protocol/store_writer.hpp"
 
@@ -18,13 +19,14 @@ StoreWriter::Target StoreWriter::slice_target(std::int64_t slice) const {
 
 StoreWriter::Attempt StoreWriter::open_slice(const Target& target, std::span<const Digest> digests) {
   auto list = read_list();
+  if (!list && is_damage(list.error())) return lost();
   if (!list) return std::move(list).error();
   // Without a list nobody knows which slices there were.
   if (!*list) return lost();
   std::string value;
   std::size_t added = 0;
   if (!digests.empty()) {
-    value = first_frame(std::max<std::uint64_t>(state_.policy.initial_items, digests.size()));
+    value = first_frame(std::max<std::uint64_t>(state_.policy.initial_items, distinct(digests).size()));
     added = insert_fresh(value, digests);
   }
   auto opened = run_open_slice(target, (*list)->identity(), value);
@@ -47,7 +49,8 @@ Result<std::int64_t> StoreWriter::run_open_slice(const Target& target, const std
   const std::string ttl = std::to_string(slice_ttl(target.slice));
   const std::string list_lives = std::to_string(list_ttl());
   const std::array<std::string_view, 2> keys{target.key, target.list};
-  const std::array<std::string_view, 6> arguments{identity, slice, value, ttl, list_lives, oldest};
+  const std::string length = packed_number(state_.slices.slice_seconds()).substr(0, 4);
+  const std::array<std::string_view, 7> arguments{identity, slice, value, ttl, list_lives, oldest, length};
   auto reply = execute_script(*state_.executor, scripts::open_slice(), keys, arguments, step_deadline());
   if (!reply) return named(std::move(reply).error(), target.key);
   if (reply->integer() == nullptr) return unexpected(*reply, target.key);
@@ -55,13 +58,16 @@ Result<std::int64_t> StoreWriter::run_open_slice(const Target& target, const std
 }
 
 Result<void> StoreWriter::rebuild_window() {
-  const Deadline patience = deadline_.earlier(Deadline::after(state_.options.timeout));
+  const Deadline patience = deadline_.earlier(Deadline::after(state_.timeout));
   bool waited = false;
   for (int attempt = 0; attempt < most_attempts && !deadline_.passed(); ++attempt) {
-    auto list = read_list();
-    if (!list) return std::move(list).error();
-    const bool others_build = *list && (*list)->building();
-    if (waited && *list && !others_build) return {};
+    auto value = read_value(key_);
+    if (!value) return std::move(value).error();
+    const auto list = *value ? SliceList::decode(**value) : Result<SliceList>(SliceList{});
+    // A damaged list is made anew like a lost one.
+    if (!list && !is_damage(list.error())) return named(list.error(), key_);
+    const bool others_build = list && list->building();
+    if (waited && *value && list && !others_build) return {};
     if (others_build && !patience.passed()) {
       // Two builders would only take the mark from each other; one that has died is succeeded.
       waited = true;
@@ -69,8 +75,8 @@ Result<void> StoreWriter::rebuild_window() {
       continue;
     }
     const std::string marked = SliceList::make(state_.slices.slice_seconds(), true);
-    auto begun = swap_identity(*list ? (*list)->identity() : std::string{}, marked, false,
-                               state_.options.rebuild_timeout.count());
+    auto begun =
+        swap_identity(*value ? identity_of(**value) : std::string{}, marked, false, px(state_.options.rebuild_timeout));
     if (!begun) return std::move(begun).error();
     if (!*begun) continue;
     auto filled = fill_window(marked);
@@ -116,7 +122,7 @@ Result<std::vector<bool>> StoreWriter::slices_that_exist(std::int64_t newest) {
   for (std::int64_t age = 0; age < state_.slices.tested(); ++age) {
     batch.emplace_back().add("EXISTS").add_key(state_.slice_key(key_, newest - age));
   }
-  auto replies = state_.executor->execute(batch, step_deadline());
+  auto replies = execute_batch(*state_.executor, batch, step_deadline());
   if (!replies) return named(std::move(replies).error(), key_);
   std::vector<bool> existing;
   for (const Reply& reply : *replies) {
@@ -141,13 +147,10 @@ Result<bool> StoreWriter::fill_slice(const Target& target, const std::string& li
 }
 
 Result<std::optional<SliceList>> StoreWriter::read_list() {
-  Command get;
-  get.add("GET").add_key(key_);
-  auto reply = execute_one(*state_.executor, get, step_deadline());
-  if (!reply) return named(std::move(reply).error(), key_);
-  if (reply->is_nil()) return std::optional<SliceList>{};
-  if (reply->string() == nullptr) return unexpected(*reply, key_);
-  auto list = SliceList::decode(*reply->string());
+  auto value = read_value(key_);
+  if (!value) return std::move(value).error();
+  if (!*value) return std::optional<SliceList>{};
+  auto list = SliceList::decode(**value);
   if (!list) return named(std::move(list).error(), key_);
   return std::optional(std::move(*list));
 }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "redis/protocol/expiry.hpp"
 #include "redis/protocol/store_scripts.hpp"
 #include "redis/protocol/store_writer.hpp"
 #include "seenby/detail/bits.hpp"
@@ -41,7 +42,16 @@ std::string packed(const FilterHeader& header, std::span<const Digest> digests) 
 
 }  // namespace
 
-Result<RecordOutcome> StoreWriter::record(std::span<const Digest> digests) {
+std::vector<Digest> distinct(std::span<const Digest> digests) {
+  std::vector<Digest> out(digests.begin(), digests.end());
+  const auto value = [](Digest digest) { return digest.value; };
+  std::ranges::sort(out, {}, value);
+  out.erase(std::ranges::unique(out, {}, value).begin(), out.end());
+  return out;
+}
+
+Result<RecordOutcome> StoreWriter::record(std::span<const Digest> digests, ItemKind kind) {
+  if (auto right = state_.claim_kind(kind, step_deadline()); !right) return std::move(right).error();
   if (!state_.slices.windowed()) return add({.key = key_, .list = {}, .slice = 0}, digests);
   const std::int64_t slice = state_.slices.newest(state_.policy.clock);
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
@@ -63,21 +73,21 @@ Result<void> StoreWriter::create() {
 }
 
 Result<bool> StoreWriter::forget() {
-  Command command;
-  command.add("UNLINK").add_key(key_);
+  std::vector<std::string> slices;
   state_.shapes.forget(key_);
   if (state_.slices.windowed()) {
     // One slice more on either side, for clocks that differ.
     const std::int64_t newest = state_.slices.newest(state_.policy.clock);
     for (std::int64_t slice = newest + 1; slice >= newest - state_.slices.tested(); --slice) {
-      const std::string key = state_.slice_key(key_, slice);
-      state_.shapes.forget(key);
-      command.add(key);
+      state_.shapes.forget(state_.slice_key(key_, slice));
+      slices.push_back(std::to_string(slice));
     }
   }
-  auto reply = execute_one(*state_.executor, command, step_deadline());
-  if (!reply) return named(std::move(reply).error(), key_);
-  return reply->integer() != nullptr && *reply->integer() > 0;
+  const std::vector<std::string_view> arguments(slices.begin(), slices.end());
+  auto reply = run(scripts::forget(), key_, arguments);
+  if (!reply) return std::move(reply).error();
+  if (reply->integer() == nullptr) return unexpected(*reply, key_);
+  return *reply->integer() > 0;
 }
 
 Result<RecordOutcome> StoreWriter::add(const Target& target, std::span<const Digest> digests) {
@@ -101,7 +111,7 @@ Result<RecordOutcome> StoreWriter::add_some(const Target& target, std::span<cons
     Attempt outcome = std::optional<RecordOutcome>{};
     count = digests.size();
     if (head && !head->frame.building && must_grow(*head, digests.size())) {
-      outcome = grow(target, *head, digests);
+      outcome = add_to_full(target, digests);
     } else if (head && bulk < bulk_attempts && is_bulk(*head, digests.size())) {
       ++bulk;
       outcome = add_by_swap(target, *head, digests);
@@ -127,14 +137,21 @@ StoreWriter::Attempt StoreWriter::add_by_script(const Target& target, const std:
   const std::array<std::string_view, 3> arguments{head ? std::string_view(head->identity) : std::string_view{}, items,
                                                   ttl};
   auto reply = run_add(target, arguments);
+  if (!reply && reply.error().code == ErrorCode::truncated) return heal(target, digests, reply.error());
   if (!reply) return std::move(reply).error();
   if (reply->is_nil()) return add_to_missing(target, digests);
-  if (reply->string() != nullptr) return learn(target.key, *reply->string());
+  if (reply->string() != nullptr) {
+    auto learnt = learn(target.key, *reply->string());
+    if (!learnt) return heal(target, digests, learnt.error());
+    return learnt;
+  }
   const auto* numbers = reply->array();
-  if (numbers == nullptr || numbers->size() != 3) return unexpected(*reply, target.key);
-  const auto added = static_cast<std::size_t>(*(*numbers)[0].integer());
-  update_items(target.key, *head, static_cast<std::uint32_t>(*(*numbers)[1].integer()));
-  return std::optional(RecordOutcome{.newly_added = added, .grew = false});
+  if (!head || numbers == nullptr || numbers->size() != 3) return unexpected(*reply, target.key);
+  const std::int64_t* added = (*numbers)[0].integer();
+  const std::int64_t* count = (*numbers)[1].integer();
+  if (added == nullptr || count == nullptr || *added < 0) return unexpected(*reply, target.key);
+  update_items(target.key, *head, static_cast<std::uint32_t>(*count));
+  return std::optional(RecordOutcome{.newly_added = static_cast<std::size_t>(*added), .grew = false});
 }
 
 Result<Reply> StoreWriter::run_add(const Target& target, std::span<const std::string_view> arguments) {
@@ -155,8 +172,8 @@ Result<Reply> StoreWriter::run_add(const Target& target, std::span<const std::st
   for (const Reply& reply : *replies) {
     const Error* error = reply.error();
     if (error == nullptr) continue;
-    // The script's own word for a value shorter than its header says.
-    const bool truncated = error->message.starts_with("TRUNCATED");
+    // The script's own word for a value of another length than its headers say.
+    const bool truncated = error->message.starts_with("DAMAGED");
     return named(truncated ? Error{ErrorCode::truncated, error->message} : *error, target.key);
   }
   if (batch.size() > 1 && slices_lost(target, (*replies)[1], (*replies)[2])) {
@@ -169,12 +186,40 @@ Result<Reply> StoreWriter::run_add(const Target& target, std::span<const std::st
 bool StoreWriter::slices_lost(const Target& target, const Reply& list, const Reply& existing) const {
   if (list.string() == nullptr || existing.integer() == nullptr) return false;
   const auto decoded = SliceList::decode(*list.string());
-  if (!decoded || decoded->building()) return false;
+  if (!decoded) return is_damage(decoded.error());
+  if (decoded->building()) return false;
   const auto slices = decoded->slices();
   const auto listed = std::count_if(slices.begin(), slices.end(), [&](std::int64_t slice) {
     return slice <= target.slice && slice > target.slice - state_.slices.tested();
   });
   return listed > *existing.integer();
+}
+
+StoreWriter::Attempt StoreWriter::add_to_full(const Target& target, std::span<const Digest> digests) {
+  auto value = read_value(target.key);
+  if (!value) return std::move(value).error();
+  if (!*value) return add_to_missing(target, digests);
+  const auto frames = decode_frames(**value, state_.hash);
+  if (!frames) return heal(target, digests, frames.error());
+  const auto held = [&](Digest digest) {
+    const auto* const bytes = std::as_bytes(std::span(**value)).data();
+    return std::any_of(frames->begin(), frames->end(), [&](const Frame& frame) {
+      return SplitBlockLayout::test(bytes + frame.bits_at, frame.header.shape, digest);
+    });
+  };
+  std::vector<Digest> fresh = distinct(digests);
+  std::erase_if(fresh, held);
+  const Head head{frames->front(), identity_of(**value)};
+  if (must_grow(head, fresh.size())) return grow(target, head, fresh);
+  // Also when none is left: the sequence tells a builder that read the history before that something was recorded.
+  std::optional<RecordOutcome> total{RecordOutcome{}};
+  for (std::size_t at = 0; at == 0 || at < fresh.size(); at += items_in_one_script) {
+    const auto rest = std::span(fresh).subspan(at);
+    auto added = add_by_script(target, head, rest.first(std::min(rest.size(), items_in_one_script)));
+    if (!added || !*added) return added;
+    total->newly_added += (*added)->newly_added;
+  }
+  return total;
 }
 
 StoreWriter::Attempt StoreWriter::add_by_swap(const Target& target, const Head& head, std::span<const Digest> digests) {
@@ -184,8 +229,9 @@ StoreWriter::Attempt StoreWriter::add_by_swap(const Target& target, const Head& 
   if (!reply) return named(std::move(reply).error(), target.key);
   std::string* value = reply->string();
   if (value == nullptr) return add_to_missing(target, digests);
-  auto frame = decode_frame(*value, 0, value->size(), state_.hash);
-  if (!frame) return named(std::move(frame).error(), target.key);
+  auto frames = decode_frames(*value, state_.hash);
+  if (!frames) return heal(target, digests, frames.error());
+  const Frame* const frame = &frames->front();
   const std::string identity = identity_of(*value);
   if (identity != head.identity) return learn(target.key, std::string_view(*value).substr(0, header_bytes));
   const FilterHeader before = frame->header;
@@ -207,7 +253,7 @@ StoreWriter::Attempt StoreWriter::add_to_missing(const Target& target, std::span
   state_.shapes.forget(target.key);
   if (!target.list.empty()) return open_slice(target, digests);
   if (history_) return create_from_history(target, digests);
-  std::string value = first_frame(std::max<std::uint64_t>(state_.policy.initial_items, digests.size()));
+  std::string value = first_frame(std::max<std::uint64_t>(state_.policy.initial_items, distinct(digests).size()));
   const std::size_t added = insert_fresh(value, digests);
   auto put = put_if_absent(target.key, value, creation_ttl());
   if (!put) return std::move(put).error();
@@ -255,6 +301,16 @@ void StoreWriter::update_items(const std::string& key, const Head& head, std::ui
 void StoreWriter::remember_fresh(const std::string& key, std::string_view value) {
   auto frame = decode_frame(value, 0, value.size(), state_.hash);
   if (frame) state_.remember(key, value, {*frame}, false, value.size());
+}
+
+Result<std::optional<std::string>> StoreWriter::read_value(const std::string& key) {
+  Command get;
+  get.add("GET").add_key(key);
+  auto reply = execute_one(*state_.executor, get, step_deadline());
+  if (!reply) return named(std::move(reply).error(), key);
+  if (reply->is_nil()) return std::optional<std::string>{};
+  if (reply->string() == nullptr) return unexpected(*reply, key);
+  return std::optional(std::move(*reply->string()));
 }
 
 Result<Reply> StoreWriter::run(const Script& script, const std::string& key,
@@ -307,7 +363,7 @@ Result<std::vector<Digest>> StoreWriter::history_of(const Target& target) const 
 }
 
 std::int64_t StoreWriter::creation_ttl() const {
-  return state_.options.time_to_live == TimeToLive::none ? 0 : std::chrono::milliseconds(state_.options.ttl).count();
+  return state_.options.time_to_live == TimeToLive::none ? 0 : px(state_.options.ttl);
 }
 
 std::string StoreWriter::refresh_ttl_text() const {
@@ -316,6 +372,9 @@ std::string StoreWriter::refresh_ttl_text() const {
 }
 
 std::int64_t StoreWriter::slice_ttl(std::int64_t slice) const {
+  if (state_.slices.slice_seconds() > std::chrono::seconds(std::chrono::hours{24 * 36'525}).count()) {
+    return px(std::chrono::seconds::max());
+  }
   const std::int64_t end = (slice + state_.slices.tested()) * state_.slices.slice_seconds() + clock_slack_seconds;
   return std::max<std::int64_t>(1, end - state_.now().time_since_epoch().count()) * 1000;
 }
@@ -338,9 +397,9 @@ StoreProtocol::StoreProtocol(std::shared_ptr<Executor> executor, const StorePoli
                                           HashIdentity{hash, seed_check})) {}
 StoreProtocol::~StoreProtocol() = default;
 
-Result<RecordOutcome> StoreProtocol::record(const std::string& user, std::span<const Digest> digests,
+Result<RecordOutcome> StoreProtocol::record(const std::string& user, std::span<const Digest> digests, ItemKind kind,
                                             const ReadSeen& history) {
-  auto outcome = StoreWriter(*state_, user, history).record(digests);
+  auto outcome = StoreWriter(*state_, user, history).record(digests, kind);
   (outcome ? state_->records : state_->write_failures).fetch_add(digests.size(), std::memory_order_relaxed);
   return outcome;
 }

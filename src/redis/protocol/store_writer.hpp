@@ -16,6 +16,9 @@
 
 namespace seenby::redis {
 
+/// Each once, in any order.
+[[nodiscard]] std::vector<Digest> distinct(std::span<const Digest> digests);
+
 /// Lives for one call, on one thread.
 class StoreWriter {
  public:
@@ -23,9 +26,9 @@ class StoreWriter {
       : state_(state),
         key_(state.key_of(user)),
         history_(history),
-        deadline_(Deadline::after(history ? state.options.rebuild_timeout : state.options.timeout)) {}
+        deadline_(Deadline::after(history ? state.options.rebuild_timeout : state.timeout)) {}
 
-  Result<RecordOutcome> record(std::span<const Digest> digests);
+  Result<RecordOutcome> record(std::span<const Digest> digests, ItemKind kind);
 
   Result<void> create();
 
@@ -58,6 +61,9 @@ class StoreWriter {
   /// Adds the first items of the batch, as many as `count` then says; all, unless a script would be too long.
   Result<RecordOutcome> add_some(const Target& target, std::span<const Digest> digests, std::size_t& count);
 
+  /// The filter has no room for all of the items: those that it holds already need none.
+  Attempt add_to_full(const Target& target, std::span<const Digest> digests);
+
   [[nodiscard]] bool must_grow(const Head& head, std::size_t more) const;
 
   /// Whether sending the value back and forth is less work for the server than the script: about 35 bytes a bit set.
@@ -89,6 +95,9 @@ class StoreWriter {
 
   /// The filter, built anew from the history in the place of `head` (a full filter, one to rebuild, or a marked one).
   Attempt replace_from_history(const Target& target, const Head& head, std::span<const Digest> digests);
+
+  /// A value that is no whole filter, though it was one: built anew from the history if it is still what was read.
+  Attempt heal(const Target& target, std::span<const Digest> digests, const Error& damage);
 
   /// After a contended growth: merges a second reading of the history into the new filter and drops the old ones
   /// behind it, all of whose items that reading holds. If it fails the old ones stay, which is merely slower.
@@ -132,11 +141,14 @@ class StoreWriter {
 
   Result<std::optional<SliceList>> read_list();
 
+  /// As it stands; nothing when there is none.
+  Result<std::optional<std::string>> read_value(const std::string& key);
+
   Result<bool> swap_identity(const std::string& expected, const std::string& value, bool keep_rest, std::int64_t ttl);
 
   // What all of them use: store_write.cpp
 
-  [[nodiscard]] Deadline step_deadline() const { return deadline_.earlier(Deadline::after(state_.options.timeout)); }
+  [[nodiscard]] Deadline step_deadline() const { return deadline_.earlier(Deadline::after(state_.timeout)); }
   [[nodiscard]] std::int64_t newest_slice() const { return state_.slices.newest(state_.policy.clock); }
 
   /// What is known of a key's head without asking: what this process saw last.

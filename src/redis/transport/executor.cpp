@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "redis/transport/script.hpp"
+
 namespace seenby::redis {
 
 ErrorCode classify_error(std::string_view message) noexcept {
@@ -22,7 +24,7 @@ ErrorCode classify_error(std::string_view message) noexcept {
 }
 
 Result<Reply> execute_one(Executor& executor, const Command& command, Deadline deadline) {
-  auto replies = executor.execute({&command, 1}, deadline);
+  auto replies = execute_batch(executor, {&command, 1}, deadline);
   if (!replies) return std::move(replies).error();
   if (const Error* error = replies->front().error()) return *error;
   return std::move(replies->front());

@@ -75,7 +75,8 @@ Command by_text(const Command& call, const Script& script) {
 
 }  // namespace
 
-Script::Script(std::string source) : source_(std::move(source)), sha1_(Sha1::hex_of(source_)) {}
+Script::Script(std::string source, std::size_t longest_reply)
+    : source_(std::move(source)), sha1_(Sha1::hex_of(source_)), longest_reply_(longest_reply) {}
 
 Command Script::call(std::span<const std::string_view> keys, std::span<const std::string_view> arguments) const {
   Command command;
@@ -88,12 +89,21 @@ Command Script::call(std::span<const std::string_view> keys, std::span<const std
     }
   }
   for (const std::string_view argument : arguments) command.add(argument);
+  command.expects_at_most(longest_reply_);
   return command;
+}
+
+Result<std::vector<Reply>> execute_batch(Executor& executor, std::span<const Command> batch, Deadline deadline) {
+  auto replies = executor.execute(batch, deadline);
+  if (!replies || replies->size() == batch.size()) return replies;
+  std::string message = "seenby::redis: expected ";
+  message.append(std::to_string(batch.size())).append(" replies from the executor, got ");
+  return Error{ErrorCode::corrupt, message.append(std::to_string(replies->size()))};
 }
 
 Result<std::vector<Reply>> execute_scripts(Executor& executor, std::span<const Command> batch,
                                            std::span<const Script* const> scripts, Deadline deadline) {
-  auto replies = executor.execute(batch, deadline);
+  auto replies = execute_batch(executor, batch, deadline);
   if (!replies) return replies;
   std::vector<std::size_t> unknown;
   std::vector<Command> again;
@@ -104,7 +114,7 @@ Result<std::vector<Reply>> execute_scripts(Executor& executor, std::span<const C
     again.push_back(by_text(batch[i], *scripts[i]));
   }
   if (unknown.empty()) return replies;
-  auto more = executor.execute(again, deadline);
+  auto more = execute_batch(executor, again, deadline);
   if (!more) return more;
   for (std::size_t i = 0; i < unknown.size(); ++i) (*replies)[unknown[i]] = std::move((*more)[i]);
   return replies;

@@ -14,10 +14,10 @@
 namespace seenby::redis {
 namespace {
 
-Error bad_url(std::string_view expected, std::string_view got) {
+/// Nothing of what stands behind "://" is repeated: until it is parsed, any part of it may be the password's.
+Error bad_url(std::string_view expected) {
   std::string message = "seenby::redis: expected a URL with ";
-  message.append(expected).append(", got \"").append(got).append("\"");
-  return {ErrorCode::invalid_argument, std::move(message)};
+  return {ErrorCode::invalid_argument, std::move(message.append(expected))};
 }
 
 template <class Number>
@@ -52,28 +52,31 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
+constexpr std::string_view a_port =
+    "a port from 1 to 65535 (write '/' as %2F, '?' as %3F and '@' as %40 inside a password)";
+
 Result<Endpoint> parse_host(std::string_view text) {
   Endpoint endpoint;
   std::string_view host = text;
   std::string_view port;
   if (text.starts_with('[')) {
     const auto close = text.find(']');
-    if (close == std::string_view::npos) return bad_url("a ']' after an IPv6 address", text);
+    if (close == std::string_view::npos) return bad_url("a ']' after an IPv6 address");
     host = text.substr(1, close - 1);
     std::string_view rest = text.substr(close + 1);
-    if (!rest.empty() && rest.front() != ':') return bad_url("':port' after an IPv6 address", text);
+    if (!rest.empty() && rest.front() != ':') return bad_url("':port' after an IPv6 address");
     if (!rest.empty()) port = rest.substr(1);
-    if (!rest.empty() && port.empty()) return bad_url("a port from 1 to 65535", text);
+    if (!rest.empty() && port.empty()) return bad_url(a_port);
   } else if (const auto colon = text.find(':'); colon != std::string_view::npos) {
     host = text.substr(0, colon);
     port = text.substr(colon + 1);
-    if (port.empty()) return bad_url("a port from 1 to 65535", text);
+    if (port.empty()) return bad_url(a_port);
   }
-  if (host.empty()) return bad_url("a host", text);
+  if (host.empty()) return bad_url("a host (write '/' as %2F, '?' as %3F and '@' as %40 inside a password)");
   endpoint.host = std::string(host);
   if (!port.empty()) {
     const auto number = number_of<std::uint16_t>(port, 1, std::numeric_limits<std::uint16_t>::max());
-    if (!number) return bad_url("a port from 1 to 65535", port);
+    if (!number) return bad_url(a_port);
     endpoint.port = *number;
   }
   return endpoint;
@@ -88,8 +91,8 @@ Result<void> take_user(std::string_view& rest, ConnectionOptions& connection) {
   const auto colon = who.find(':');
   auto user = percent_decoded(who.substr(0, colon));
   auto password = percent_decoded(colon == std::string_view::npos ? std::string_view{} : who.substr(colon + 1));
-  if (!user || !password) return bad_url("two hexadecimal digits after each '%' of user and password", "(hidden)");
-  if (!user->empty() && password->empty()) return bad_url("a password beside its user", "(hidden)");
+  if (!user || !password) return bad_url("two hexadecimal digits after each '%' of user and password");
+  if (!user->empty() && password->empty()) return bad_url("a password beside its user");
   connection.username = std::move(*user);
   connection.password = std::move(*password);
   return {};
@@ -101,18 +104,18 @@ Result<void> take_option(std::string_view name, std::string value, Url& url) {
   ConnectionOptions& connection = url.connection;
   if (name == "db") {
     const auto database = number_of<std::uint32_t>(value, 0, 1'000'000);
-    if (!database) return bad_url("db from 0 to 1000000", value);
+    if (!database) return bad_url("db from 0 to 1000000");
     connection.database = *database;
   } else if (name == "timeout_ms" || name == "connect_timeout_ms") {
     const auto span = milliseconds_of();
-    if (!span) return bad_url("a time-out from 1 to 3600000 ms", value);
+    if (!span) return bad_url("a time-out from 1 to 3600000 ms");
     (name == "timeout_ms" ? connection.command_timeout : connection.connect_timeout) = milliseconds{*span};
   } else if (name == "pool") {
     const auto size = number_of<std::size_t>(value, 1, 1024);
-    if (!size) return bad_url("pool from 1 to 1024", value);
+    if (!size) return bad_url("pool from 1 to 1024");
     url.pool_size = *size;
   } else if (name == "replicas") {
-    if (value != "0" && value != "1") return bad_url("replicas=0 or replicas=1", value);
+    if (value != "0" && value != "1") return bad_url("replicas=0 or replicas=1");
     url.read_from_replicas = value == "1";
   } else if (name == "ca") {
     connection.tls.ca_file = std::move(value);
@@ -123,7 +126,7 @@ Result<void> take_option(std::string_view name, std::string value, Url& url) {
   } else if (name == "sni") {
     connection.tls.server_name = std::move(value);
   } else {
-    return bad_url("known options (db, timeout_ms, connect_timeout_ms, pool, replicas, ca, cert, key, sni)", name);
+    return bad_url("known options (db, timeout_ms, connect_timeout_ms, pool, replicas, ca, cert, key, sni)");
   }
   return {};
 }
@@ -138,9 +141,9 @@ Result<void> take_options(std::string_view& rest, Url& url) {
     const std::string_view option = options.substr(0, end);
     options = end == std::string_view::npos ? std::string_view{} : options.substr(end + 1);
     const auto equals = option.find('=');
-    if (equals == std::string_view::npos) return bad_url("name=value options", option);
+    if (equals == std::string_view::npos) return bad_url("name=value options");
     auto value = percent_decoded(option.substr(equals + 1));
-    if (!value) return bad_url("two hexadecimal digits after each '%'", option);
+    if (!value) return bad_url("two hexadecimal digits after each '%'");
     if (auto taken = take_option(option.substr(0, equals), std::move(*value), url); !taken) return taken;
   }
   return {};
@@ -162,8 +165,8 @@ Result<void> take_servers(std::string_view rest, Url& url) {
     if (comma == std::string_view::npos) break;
     rest = rest.substr(comma + 1);
   }
-  if (url.endpoints.size() > 1 && !url.cluster) return bad_url("one server (several only for redis-cluster://)", rest);
-  if (url.cluster && url.connection.database != 0) return bad_url("no database (a cluster has only number 0)", rest);
+  if (url.endpoints.size() > 1 && !url.cluster) return bad_url("one server (several only for redis-cluster://)");
+  if (url.cluster && url.connection.database != 0) return bad_url("no database (a cluster has only number 0)");
   return {};
 }
 
@@ -186,14 +189,16 @@ Result<Url> parse_url(std::string_view text) {
   url.cluster = scheme == "redis-cluster" || scheme == "rediss-cluster";
   url.connection.tls.enabled = scheme == "rediss" || scheme == "rediss-cluster";
   if (!url.cluster && scheme != "redis" && scheme != "rediss" && scheme != "unix") {
-    return bad_url("a scheme of redis, rediss, unix, redis-cluster or rediss-cluster", scheme);
+    Error error = bad_url("a scheme of redis, rediss, unix, redis-cluster or rediss-cluster");
+    error.message.append(", got \"").append(scheme).append("\"");
+    return error;
   }
   std::string_view rest = text.substr(mark + 3);
   if (auto taken = take_options(rest, url); !taken) return std::move(taken).error();
   if (auto taken = take_user(rest, url.connection); !taken) return std::move(taken).error();
   if (scheme == "unix") {
     auto path = percent_decoded(rest);
-    if (!path || path->size() < 2 || path->front() != '/') return bad_url("an absolute socket path", rest);
+    if (!path || path->size() < 2 || path->front() != '/') return bad_url("an absolute socket path");
     url.endpoints.push_back({.socket_path = std::move(*path)});
     return url;
   }
