@@ -85,6 +85,9 @@ class StoreProtocol {
   Result<void> age(const std::string& user, std::span<const Digest> digests, ItemKind kind,
                    std::span<std::uint8_t> ages) const;
 
+  /// For a store that is emptied for good: the kind of its items no longer stands on the server.
+  Result<void> forget_kind() const;
+
   [[nodiscard]] StoreCounters counters() const noexcept;
   /// The key of a user's filter (or list of slices), and of one slice.
   [[nodiscard]] std::string key_of(std::string_view user) const;

@@ -410,6 +410,14 @@ Result<void> StoreProtocol::rebuild(const std::string& user, const ReadSeen& his
   return StoreWriter(*state_, user, history).rebuild();
 }
 
+Result<void> StoreProtocol::forget_kind() const {
+  Command unlink;
+  unlink.add("UNLINK").add_key(state_->kind_key());
+  auto reply = execute_one(*state_->executor, unlink, Deadline::after(state_->timeout));
+  if (!reply) return named(std::move(reply).error(), state_->kind_key());
+  return {};
+}
+
 StoreCounters StoreProtocol::counters() const noexcept {
   const auto read = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
   return {.users = 0,

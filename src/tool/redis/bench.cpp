@@ -101,6 +101,7 @@ class Population {
     for (std::uint64_t user = 0; user < loaded_; ++user) {
       if (!filter_.store().forget(user_name(user))) return;  // the keys expire by themselves
     }
+    (void)filter_.store().protocol().forget_kind();
   }
   Population(const Population&) = delete;
   Population& operator=(const Population&) = delete;
