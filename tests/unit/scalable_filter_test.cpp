@@ -157,4 +157,25 @@ TEST_CASE("a chain refuses options that cannot be", "[scalable]") {
   CHECK_THROWS_WITH(Filter({.growth_factor = 1.0}), "seenby: expected a growth_factor from 1.1 to 16, got 1");
 }
 
+TEST_CASE("a chain whose rate no filter can keep is refused, as options and as bytes", "[scalable]") {
+  CHECK_THROWS_AS(Filter({.target_fpr = 4.9e-324}), std::invalid_argument);
+  CHECK_THROWS_AS(Filter({.target_fpr = 0x1p-65}), std::invalid_argument);
+  CHECK_NOTHROW(Filter({.target_fpr = 1e-12}));
+  auto bytes = Filter({.target_fpr = 0.01}).encode();
+  seenby::detail::store_le(bytes.data() + 24, std::uint64_t{1});  // the smallest double
+  const std::uint64_t checksum = seenby::detail::xxh3_bytes(bytes.data() + 8, bytes.size() - 8, 1);
+  seenby::detail::store_le(bytes.data() + 4, static_cast<std::uint32_t>(checksum));
+  CHECK(Filter::decode(bytes).error().code == seenby::ErrorCode::corrupt);
+}
+
+TEST_CASE("a batch with too little room for its answers is refused before anything is written", "[scalable]") {
+  Filter filter({.initial_items = 8});
+  std::vector<seenby::Digest> digests;
+  for (std::uint64_t item = 0; item < 40; ++item) digests.push_back(filter.digest(item));
+  filter.insert(digests);
+  std::vector<std::uint8_t> out(39, 7);
+  CHECK_THROWS_AS(filter.may_contain(digests, out), std::invalid_argument);
+  CHECK(out == std::vector<std::uint8_t>(39, 7));
+}
+
 }  // namespace

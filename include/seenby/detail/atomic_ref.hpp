@@ -25,6 +25,9 @@ class AtomicRef {
   Word fetch_add(Word value, std::memory_order order) const noexcept {
     return __atomic_fetch_add(word_, value, builtin(order));
   }
+  bool compare_exchange_weak(Word& expected, Word value, std::memory_order order) const noexcept {
+    return __atomic_compare_exchange_n(word_, &expected, value, true, builtin(order), __ATOMIC_RELAXED);
+  }
 
  private:
   [[nodiscard]] static constexpr int builtin(std::memory_order order) noexcept {

@@ -1,10 +1,12 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// The ranges that calls of many items take.
+// The ranges that calls of many items take, and the room for their answers.
 
 #include <concepts>
 #include <cstddef>
 #include <iterator>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace seenby::detail {
@@ -34,5 +36,13 @@ concept ContiguousRange = SizedRange<Range> && std::contiguous_iterator<RangeIte
     requires(Range& range) {
   std::ranges::data(range);
 };
+
+/// Throws std::invalid_argument when there is less room than answers.
+inline void require_room(std::size_t needed, std::size_t room) {
+  if (room >= needed) return;
+  std::string message = "seenby: expected room for ";
+  message.append(std::to_string(needed)).append(" answers, got ").append(std::to_string(room));
+  throw std::invalid_argument(message);
+}
 
 }  // namespace seenby::detail

@@ -30,6 +30,9 @@ SEENBY_DETAIL_BEGIN
   return text.data();
 }
 
+/// Below it no filter of 64-bit digests keeps a rate, and shares of it may round to 0.
+inline constexpr double least_fpr = 0x1p-64;
+
 inline void require_rate(double rate, const char* name) {
   if (rate > 0.0 && rate < 1.0) return;
   std::string message = "seenby: expected 0 < ";

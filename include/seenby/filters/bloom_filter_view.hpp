@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "seenby/detail/bits.hpp"
+#include "seenby/detail/range.hpp"
 #include "seenby/filters/format.hpp"
 #include "seenby/filters/layout/classic.hpp"
 #include "seenby/hash.hpp"
@@ -79,11 +80,7 @@ class BloomFilterView {
   [[nodiscard]] bool may_contain(Digest digest) const noexcept { return Layout::test(bits_.data(), shape_, digest); }
   /// out[i] = 1 when digest i may be contained, else 0. Throws std::invalid_argument when out is too short.
   void may_contain(std::span<const Digest> digests, std::span<std::uint8_t> out) const {
-    if (out.size() < digests.size()) {
-      std::string message = "seenby: expected room for ";
-      message.append(std::to_string(digests.size())).append(" answers, got ").append(std::to_string(out.size()));
-      throw std::invalid_argument(message);
-    }
+    detail::require_room(digests.size(), out.size());
     Layout::test_batch(bits_.data(), shape_, digests, out.data());
   }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/detail/range.hpp"
 #include "seenby/filters/bloom_filter.hpp"
 #include "seenby/filters/container.hpp"
 #include "seenby/filters/layout/classic.hpp"
@@ -113,11 +114,7 @@ class CountingBloomFilter {
   }
   /// out[i] = 1 when digest i may be contained, else 0. Throws std::invalid_argument when out is too short.
   void may_contain(std::span<const Digest> digests, std::span<std::uint8_t> out) const {
-    if (out.size() < digests.size()) {
-      std::string message = "seenby: expected room for ";
-      message.append(std::to_string(digests.size())).append(" answers, got ").append(std::to_string(out.size()));
-      throw std::invalid_argument(message);
-    }
+    detail::require_room(digests.size(), out.size());
     for (std::size_t i = 0; i < digests.size(); ++i) out[i] = may_contain(digests[i]) ? 1 : 0;
   }
   /// No fewer than the occurrences of an item now in it, up to 15: its smallest counter.

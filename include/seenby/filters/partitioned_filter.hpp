@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "seenby/detail/mapping.hpp"
+#include "seenby/detail/range.hpp"
 #include "seenby/detail/shared_words.hpp"
 #include "seenby/detail/thread_counters.hpp"
 #include "seenby/filters/atomic_block.hpp"
@@ -100,7 +101,7 @@ class PartitionedFilter {
   }
   /// As above; fresh[i] = 1 when item i was certainly new. Throws std::invalid_argument when `fresh` is too short.
   std::size_t insert_if_absent(std::span<const Digest> digests, std::span<std::uint8_t> fresh) {
-    require_room(digests.size(), fresh.size());
+    detail::require_room(digests.size(), fresh.size());
     return each_prefetched(digests, [&](std::size_t i, bool was_new) { fresh[i] = was_new ? 1 : 0; });
   }
 
@@ -117,7 +118,7 @@ class PartitionedFilter {
   /// out[i] = 1 when digest i may be contained, else 0, asking for each cache line ahead of its turn. Throws
   /// std::invalid_argument when out is too short.
   void may_contain(std::span<const Digest> digests, std::span<std::uint8_t> out) const {
-    require_room(digests.size(), out.size());
+    detail::require_room(digests.size(), out.size());
     std::array<const std::byte*, lookahead> partitions;
     for (std::size_t i = 0; i < std::min(lookahead, digests.size()); ++i) partitions[i] = prefetched(digests[i]);
     for (std::size_t i = 0; i < digests.size(); ++i) {
@@ -151,7 +152,7 @@ class PartitionedFilter {
   /// Items that were certainly new when inserted. Exact once the inserting threads are done; in a file opened shared,
   /// those of other processes count after their sync().
   [[nodiscard]] std::uint64_t size() const noexcept {
-    return detail::file_items(map_.data()).load(std::memory_order_relaxed) + inserted_.sum(0) - inserted_.sum(1);
+    return detail::FileItems(map_.data()).load() + inserted_.sum(0) - inserted_.sum(1);
   }
   [[nodiscard]] std::uint64_t expected_items() const noexcept { return expected_items_; }
   [[nodiscard]] double target_fpr() const noexcept { return target_fpr_; }
@@ -197,7 +198,7 @@ class PartitionedFilter {
       header.checksum_valid = true;
       detail::encode_partitioned_header(header, copy->data());
       detail::encode_note(note, copy->data());
-      detail::file_items(copy->data()).store(count, std::memory_order_relaxed);
+      detail::FileItems(copy->data()).store(count);
       if (auto written = copy->sync(path); !written) return written;
     }
     return file->commit();
@@ -238,7 +239,7 @@ class PartitionedFilter {
   Result<void> sync() {
     const std::uint64_t uncounted = inserted_.sum(0) - inserted_.sum(1);
     inserted_.row().add(1, uncounted);
-    detail::file_items(map_.data()).fetch_add(uncounted, std::memory_order_relaxed);
+    detail::FileItems(map_.data()).add(uncounted);
     return map_.sync("the mapped filter");
   }
 
@@ -282,13 +283,6 @@ class PartitionedFilter {
     named.hash = header.hash;
     named.seed_check = header.seed_check;
     return seenby::check_hash(named, hash);
-  }
-
-  static void require_room(std::size_t needed, std::size_t room) {
-    if (room >= needed) return;
-    std::string message = "seenby: expected room for ";
-    message.append(std::to_string(needed)).append(" answers, got ").append(std::to_string(room));
-    throw std::invalid_argument(message);
   }
 
   [[nodiscard]] std::byte* bits() const noexcept { return map_.data() + detail::partitioned_header_bytes; }

@@ -67,11 +67,22 @@ struct PartitionedHeader {
   return static_cast<std::uint32_t>(high);
 }
 
-/// The count of items in a mapped header. Processes that share the file add to it.
-[[nodiscard]] inline AtomicRef<std::uint64_t> file_items(std::byte* header) noexcept {
-  static_assert(std::endian::native == std::endian::little, "the count changes in place, as this machine writes it");
-  return AtomicRef<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(header + partitioned_items_at));
-}
+/// The count of items in a mapped header, little-endian. Processes that share the file add to it.
+class FileItems {
+ public:
+  explicit FileItems(std::byte* header) noexcept
+      : word_(*reinterpret_cast<std::uint64_t*>(header + partitioned_items_at)) {}
+  [[nodiscard]] std::uint64_t load() const noexcept { return swap_unless_little(word_.load(relaxed)); }
+  void store(std::uint64_t count) const noexcept { word_.store(swap_unless_little(count), relaxed); }
+  void add(std::uint64_t count) const noexcept {
+    std::uint64_t before = word_.load(relaxed);
+    while (!word_.compare_exchange_weak(before, swap_unless_little(swap_unless_little(before) + count), relaxed)) {}
+  }
+
+ private:
+  static constexpr auto relaxed = std::memory_order_relaxed;
+  AtomicRef<std::uint64_t> word_;
+};
 
 [[nodiscard]] inline std::uint32_t partitioned_checksum(const std::byte* header) noexcept {
   std::array<std::byte, 52> covered;

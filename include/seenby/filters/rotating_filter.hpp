@@ -145,7 +145,7 @@ class RotatingFilter {
   /// out[i] = the age of digest i in slices, or no_age. Reads the clock once. Throws std::invalid_argument when out is
   /// too short.
   void ages(std::span<const Digest> digests, std::span<std::uint8_t> out) const {
-    require_room(digests.size(), out.size());
+    detail::require_room(digests.size(), out.size());
     std::fill_n(out.begin(), digests.size(), no_age);
     const std::int64_t now = current_epoch();
     std::array<std::uint8_t, 512> part;
@@ -275,7 +275,9 @@ class RotatingFilter {
     if (window < 1 || window > max_window_seconds) return "a window of 1 to 2^40 seconds";
     if (options.slices < 1 || options.slices > max_slices) return "1 to 250 slices";
     if (options.slices > window) return "slices of at least a second";
-    if (!(options.target_fpr > 0 && options.target_fpr < 1)) return "0 < target_fpr < 1";
+    if (!(options.target_fpr / (options.slices + 1) >= detail::least_fpr && options.target_fpr < 1)) {
+      return "0 < target_fpr < 1, and no less than 2^-64 a slice";
+    }
     if (options.expected_items < 1 || static_cast<double>(options.expected_items) >= max_volume) {
       return "1 to 2^40 expected_items";
     }
@@ -294,13 +296,6 @@ class RotatingFilter {
     std::string message = "expected a window of slices, but its ";
     return detail::container_error(ErrorCode::corrupt, message.append(what).append(" cannot be"));
   }
-  static void require_room(std::size_t needed, std::size_t room) {
-    if (room >= needed) return;
-    std::string message = "seenby: expected room for ";
-    message.append(std::to_string(needed)).append(" answers, got ").append(std::to_string(room));
-    throw std::invalid_argument(message);
-  }
-
   [[nodiscard]] static std::int64_t seconds_of(const RotatingFilterOptions& options) noexcept {
     return (options.window.count() + options.slices - 1) / options.slices;
   }

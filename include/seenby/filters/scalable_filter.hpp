@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/detail/range.hpp"
 #include "seenby/filters/bloom_filter.hpp"
 #include "seenby/filters/container.hpp"
 #include "seenby/hash.hpp"
@@ -24,7 +25,7 @@ namespace seenby {
 /// How a chain starts and grows.
 struct ScalableFilterOptions {
   std::uint64_t initial_items = 1'000;  ///< distinct items the first filter holds; at least 1
-  double target_fpr = 0.01;             ///< the rate of the whole chain, however long it grows; in (0, 1)
+  double target_fpr = 0.01;             ///< the rate of the whole chain, however long it grows; in [2^-64, 1)
   double growth_factor = 2.0;           ///< capacity of a filter over that of the one before; 1.1 to 16
 };
 
@@ -48,7 +49,7 @@ class ScalableFilter {
   using hasher_type = Hash;
   using filter_type = BloomFilter<Item, Layout, Hash>;
 
-  /// Throws std::invalid_argument for 0 items, a rate outside (0, 1) or a growth factor outside 1.1 to 16.
+  /// Throws std::invalid_argument for 0 items, a rate outside [2^-64, 1) or a growth factor outside 1.1 to 16.
   explicit ScalableFilter(const ScalableFilterOptions& options, Hash hash = {})
       : options_(checked(options)), hash_(std::move(hash)) {
     add_stage();
@@ -108,12 +109,14 @@ class ScalableFilter {
   }
   /// out[i] = 1 when digest i may be contained, else 0. Throws std::invalid_argument when out is too short.
   void may_contain(std::span<const Digest> digests, std::span<std::uint8_t> out) const {
-    stages_.back().filter.may_contain(digests, out);
+    detail::require_room(digests.size(), out.size());
+    out = out.first(digests.size());
+    std::fill(out.begin(), out.end(), std::uint8_t{0});
     std::array<std::uint8_t, 512> part;
-    for (std::size_t stage = 0; stage + 1 < stages_.size(); ++stage) {
+    for (const Stage& stage : stages_) {
       for (std::size_t at = 0; at < digests.size(); at += part.size()) {
         const auto chunk = digests.subspan(at, std::min(part.size(), digests.size() - at));
-        stages_[stage].filter.may_contain(chunk, part);
+        stage.filter.may_contain(chunk, part);
         for (std::size_t i = 0; i < chunk.size(); ++i) out[at + i] |= part[i];
       }
     }
@@ -219,15 +222,17 @@ class ScalableFilter {
       : options_(options), hash_(std::move(hash)), stages_(std::move(stages)) {}
 
   [[nodiscard]] static bool valid(const ScalableFilterOptions& options) noexcept {
-    return options.initial_items > 0 && options.target_fpr > 0 && options.target_fpr < 1 &&
+    return options.initial_items > 0 && options.target_fpr >= detail::least_fpr && options.target_fpr < 1 &&
            options.growth_factor >= 1.1 && options.growth_factor <= 16;
   }
   [[nodiscard]] static const ScalableFilterOptions& checked(const ScalableFilterOptions& options) {
     detail::require_items(options.initial_items);
     detail::require_rate(options.target_fpr, "target_fpr");
     if (valid(options)) return options;
-    std::string message = "seenby: expected a growth_factor from 1.1 to 16, got ";
-    throw std::invalid_argument(message.append(detail::text_of(options.growth_factor)));
+    const bool rate = options.target_fpr < detail::least_fpr;
+    std::string message = rate ? "seenby: expected a target_fpr of at least 2^-64, got "
+                               : "seenby: expected a growth_factor from 1.1 to 16, got ";
+    throw std::invalid_argument(message.append(detail::text_of(rate ? options.target_fpr : options.growth_factor)));
   }
   [[nodiscard]] static Error damaged(const char* what) {
     std::string message = "expected a chain of filters, but its ";
