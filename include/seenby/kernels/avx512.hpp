@@ -60,45 +60,41 @@ SEENBY_AVX512_INLINE __m128i count_round(const SplitBlockRef (&filters)[Filters]
 /// The last one to seven candidates. Absent digests read as zero, whose block every filter has.
 template <std::size_t Filters>
 SEENBY_AVX512_INLINE void check_tail(const SplitBlockRef (&filters)[Filters], const Digest* digests, std::size_t count,
-                                     std::uint8_t* seen, Answers answers, __m512i salts) noexcept {
+                                     std::uint8_t* seen, __m512i salts) noexcept {
   const auto present = static_cast<__mmask8>((1U << count) - 1U);
   const __m512i padded = _mm512_maskz_loadu_epi64(present, digests);
   Digest round[round_size];
   _mm512_storeu_si512(round, padded);
-  const __m128i hits = count_round(filters, round, padded, salts);
-  const __m128i before = _mm_maskz_loadu_epi8(present & static_cast<std::uint8_t>(answers), seen);
-  _mm_mask_storeu_epi8(seen, present, _mm_add_epi8(before, hits));
+  _mm_mask_storeu_epi8(seen, present, count_round(filters, round, padded, salts));
 }
 
 /// Answers one whole round.
 template <std::size_t Filters>
 SEENBY_AVX512_INLINE void check_round(const SplitBlockRef (&filters)[Filters], const Digest* round, std::uint8_t* seen,
-                                      Answers answers, __m512i salts) noexcept {
-  const __m128i hits = count_round(filters, round, _mm512_loadu_si512(round), salts);
-  const __m128i before = _mm_maskz_loadu_epi8(static_cast<std::uint8_t>(answers), seen);
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(seen), _mm_add_epi8(before, hits));
+                                      __m512i salts) noexcept {
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(seen), count_round(filters, round, _mm512_loadu_si512(round), salts));
 }
 
-/// Filters of any size.
+/// One filter or a pair, of any size.
 template <class... Filters>
-[[gnu::noinline]] SEENBY_AVX512 void check_any(const Digest* digests, std::size_t count, std::uint8_t* seen,
-                                               Answers answers, Filters... of) noexcept {
+[[gnu::noinline]] SEENBY_AVX512 void check_each(Filters... of, const Digest* digests, std::size_t count,
+                                                std::uint8_t* seen) noexcept {
   const SplitBlockRef filters[sizeof...(Filters)] = {of...};
   const __m512i salt = salts();
   std::size_t i = 0;
-  for (; i + round_size <= count; i += round_size) check_round(filters, digests + i, seen + i, answers, salt);
+  for (; i + round_size <= count; i += round_size) check_round(filters, digests + i, seen + i, salt);
   if (i == count) return;
-  if (answers == Answers::replace && count >= round_size) {
+  if (count >= round_size) {
     // The last round once more over candidates that are answered already: cheaper than one with gaps.
-    check_round(filters, digests + count - round_size, seen + count - round_size, answers, salt);
+    check_round(filters, digests + count - round_size, seen + count - round_size, salt);
   } else {
-    check_tail(filters, digests + i, count - i, seen + i, answers, salt);
+    check_tail(filters, digests + i, count - i, seen + i, salt);
   }
 }
 
 /// For a filter that outgrows the cache: prefetches blocks well before they are tested.
 SEENBY_AVX512 inline void check_large(SplitBlockRef filter, const Digest* digests, std::size_t count,
-                                      std::uint8_t* seen, Answers answers) noexcept {
+                                      std::uint8_t* seen) noexcept {
   const SplitBlockRef filters[1] = {filter};
   const __m512i salt = salts();
   for (std::size_t i = 0; i < count && i < prefetch_distance; ++i) __builtin_prefetch(block_of(filter, digests[i]));
@@ -108,30 +104,33 @@ SEENBY_AVX512 inline void check_large(SplitBlockRef filter, const Digest* digest
     for (std::size_t j = i + prefetch_distance; j < i + prefetch_distance + round_size; ++j) {
       __builtin_prefetch(block_of(filter, digests[j]));
     }
-    check_round(filters, digests + i, seen + i, answers, salt);
+    check_round(filters, digests + i, seen + i, salt);
   }
-  check_any(digests + i, count - i, seen + i, answers, filter);
+  check_each<SplitBlockRef>(filter, digests + i, count - i, seen + i);
 }
 
-SEENBY_AVX512 inline void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen,
-                                Answers answers) noexcept {
-  if (filter.block_count >= large_filter_blocks) return check_large(filter, digests.first, count, seen, answers);
+inline void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen,
+                  Answers answers) noexcept {
   if (is_small(filter) && lanes_pay(digests, count)) return check_small(digests, count, seen, answers, filter);
-  check_any(digests.first, count, seen, answers, filter);
+  check_as(answers, digests.first, count, seen, [=](const Digest* from, std::size_t size, std::uint8_t* to) {
+    if (filter.block_count >= large_filter_blocks) return check_large(filter, from, size, to);
+    check_each<SplitBlockRef>(filter, from, size, to);
+  });
 }
 
 /// A small filter beside a large one is checked on its own where lanes are there: 53 ns a hundred candidates, together
 /// 66.
-SEENBY_AVX512 inline void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
-                                     std::uint8_t* seen, Answers answers) noexcept {
-  if (lanes_pay(digests, count)) {
-    if (is_small(first) && is_small(second)) return check_small(digests, count, seen, answers, first, second);
-    if (digests.lanes != nullptr && (is_small(first) || is_small(second))) {
-      check_lanes(digests.lanes, count, seen, answers, is_small(first) ? first : second);
-      return check_any(digests.first, count, seen, Answers::add, is_small(first) ? second : first);
-    }
+inline void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
+                       std::uint8_t* seen, Answers answers) noexcept {
+  const bool both = is_small(first) && is_small(second);
+  if (both && lanes_pay(digests, count)) return check_small(digests, count, seen, answers, first, second);
+  if ((is_small(first) || is_small(second)) && digests.lanes != nullptr && lanes_pay(digests, count)) {
+    check(is_small(first) ? second : first, digests, count, seen, answers);
+    return check_lanes(digests.lanes, count, seen, Answers::add, is_small(first) ? first : second);
   }
-  check_any(digests.first, count, seen, answers, first, second);
+  check_as(answers, digests.first, count, seen, [=](const Digest* from, std::size_t size, std::uint8_t* to) {
+    check_each<SplitBlockRef, SplitBlockRef>(first, second, from, size, to);
+  });
 }
 
 /// Eight candidates' digests against `Size` of the run: each comparison keeps the candidates that still differ.

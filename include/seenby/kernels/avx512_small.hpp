@@ -246,8 +246,8 @@ SEENBY_AVX512_INLINE __m512i count_step(const Filter (&filters)[Filters], const 
 
 /// Answers all candidates, whose lanes are there.
 template <class Filter, class... Filters>
-[[gnu::noinline]] SEENBY_AVX512 void check_lanes_as(const DigestLanes* lanes, std::size_t count, std::uint8_t* seen,
-                                                    Answers answers, Filters... filters) noexcept {
+[[gnu::noinline]] SEENBY_AVX512 void check_lanes_as(Filters... filters, const DigestLanes* lanes, std::size_t count,
+                                                    std::uint8_t* seen, Answers answers) noexcept {
   const Filter loaded[sizeof...(Filters)] = {load_filter(filters, static_cast<Filter*>(nullptr))...};
   const __mmask64 kept = _cvtu64_mask64(answers == Answers::add ? ~std::uint64_t{0} : 0);
   for (;;) {
@@ -267,12 +267,12 @@ template <class Filter, class... Filters>
 }
 
 template <class... Filters>
-SEENBY_AVX512_INLINE void check_lanes(const DigestLanes* lanes, std::size_t count, std::uint8_t* seen, Answers answers,
-                                      Filters... filters) noexcept {
+[[gnu::always_inline]] inline void check_lanes(const DigestLanes* lanes, std::size_t count, std::uint8_t* seen,
+                                               Answers answers, Filters... filters) noexcept {
   if (((filters.block_count <= tiny_filter_blocks) & ...)) {
-    return check_lanes_as<TinyFilter>(lanes, count, seen, answers, filters...);
+    return check_lanes_as<TinyFilter, Filters...>(filters..., lanes, count, seen, answers);
   }
-  check_lanes_as<TransposedFilter>(lanes, count, seen, answers, filters...);
+  check_lanes_as<TransposedFilter, Filters...>(filters..., lanes, count, seen, answers);
 }
 
 /// Answers all candidates for one filter or two, precomputing their lanes on the way.
@@ -298,8 +298,8 @@ SEENBY_AVX512_INLINE void check_lanes(const DigestLanes* lanes, std::size_t coun
 }
 
 template <class... Filters>
-SEENBY_AVX512_INLINE void check_small(DigestsRef digests, std::size_t count, std::uint8_t* seen, Answers answers,
-                                      Filters... filters) noexcept {
+[[gnu::always_inline]] inline void check_small(DigestsRef digests, std::size_t count, std::uint8_t* seen,
+                                               Answers answers, Filters... filters) noexcept {
   if (digests.lanes != nullptr) return check_lanes(digests.lanes, count, seen, answers, filters...);
   const SplitBlockRef all[] = {filters...};
   check_without_lanes(digests.first, count, seen, answers, all);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // The scalar kernel: it defines which bits a digest has in a split-block filter, and every other kernel equals it.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -120,6 +121,19 @@ inline void store_answers(const std::uint8_t* hits, std::size_t count, std::uint
   while (count >= 8) store(std::uint64_t{});
   if (count >= 4) store(std::uint32_t{});
   for (std::size_t i = 0; i < count; ++i) seen[i] = answer(seen[i], hits[i], answers);
+}
+
+/// Calls a check(digests, count, seen) that replaces answers so that it adds to them.
+template <class Check>
+void check_as(Answers answers, const Digest* digests, std::size_t count, std::uint8_t* seen,
+              const Check& check) noexcept {
+  if (answers == Answers::replace) return check(digests, count, seen);
+  std::uint8_t hits[256];
+  for (std::size_t i = 0; i < count; i += sizeof hits) {
+    const std::size_t next = std::min(count - i, sizeof hits);
+    check(digests + i, next, hits);
+    store_answers(hits, next, seen + i, answers);
+  }
 }
 
 /// Batches one digest after the other, for kernels that know how to do one: `Test` and `Insert` are functions.
