@@ -1,0 +1,136 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// AsyncRecorder: records in the background, for services that have no stream of events.
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stop_token>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "seenby/clock.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/ingest/ingest_options.hpp"
+#include "seenby/ingest/ingestor.hpp"
+#include "seenby/ingest/queue.hpp"
+#include "seenby/result.hpp"
+
+namespace seenby {
+
+struct AsyncOptions {
+  QueueOptions queue{};
+  std::size_t batch = 1'000;
+  /// How long a record may wait for others before it is written.
+  std::chrono::milliseconds flush_every{1'000};
+  /// Hides a record's item from its user at once, through the filter's overlay, for this long. 0: not.
+  std::chrono::seconds overlay = std::chrono::minutes{1};
+  /// How long the destructor tries to write what is left.
+  std::chrono::milliseconds patience{10'000};
+};
+
+/// Takes records at once and writes them in batches from a thread of its own: into the filter's history if it has one,
+/// then into its store. What is queued dies with the process: where that must not be, use a stream and an Ingestor.
+///
+/// A user sees what they recorded: `record` marks it in flight. The filter's last kept items (`keep_last`) are not
+/// told. The filter must outlive it. Any thread may call anything but the destructor.
+template <class Filter, HashableItem Item = std::uint64_t>
+class AsyncRecorder {
+ public:
+  using User = typename Filter::user_type;
+  using Event = SeenEvent<User, Item>;
+
+  explicit AsyncRecorder(Filter& filter, AsyncOptions options = {})
+      : filter_(filter),
+        options_(with_clock(std::move(options), filter)),
+        queue_(options_.queue),
+        ingestor_(queue_, history(), filter.store(),
+                  {.batch = options_.batch, .wait = std::chrono::milliseconds(0), .clock = options_.queue.clock}),
+        thread_([this](std::stop_token stop) { drain(stop); }) {}
+  AsyncRecorder(const AsyncRecorder&) = delete;
+  AsyncRecorder& operator=(const AsyncRecorder&) = delete;
+  /// Writes what is left, for `patience` at most.
+  ~AsyncRecorder() { static_cast<void>(close()); }
+
+  /// Takes a record of an item seen now, or at a time of its own. Errors: refused (the queue is full; the item is not
+  /// hidden then), unavailable (closed).
+  Result<void> record(const User& user, const Item& item) { return record(user, item, options_.queue.clock()); }
+  Result<void> record(const User& user, const Item& item, Time when) {
+    auto pushed = queue_.push(Event{user, item, when, {}});
+    if (pushed && options_.overlay.count() != 0) {
+      filter_.mark_in_flight(user, std::span<const Item>(&item, 1), options_.overlay);
+    }
+    return pushed;
+  }
+
+  /// Takes no more records, and writes what is left for `patience` at most; how many were not written. Again is no
+  /// error.
+  std::size_t close() {
+    queue_.close();
+    thread_.request_stop();
+    if (thread_.joinable()) thread_.join();
+    return queue_.backlog();
+  }
+
+  /// Records that are not written yet.
+  [[nodiscard]] std::size_t backlog() const { return queue_.backlog(); }
+  /// How old the oldest record may be that the filter does not hold yet; what is in flight is hidden all the same.
+  [[nodiscard]] std::chrono::seconds staleness() const { return ingestor_.staleness(); }
+  [[nodiscard]] IngestCounters counters() const noexcept { return ingestor_.counters(); }
+  /// Records that were refused or dropped because the queue was full.
+  [[nodiscard]] std::uint64_t dropped() const { return queue_.dropped(); }
+
+ private:
+  /// Stands in for the history of a filter that has none.
+  struct Nowhere {
+    using user_type = User;
+    using item_type = Item;
+    Result<std::size_t> append(std::span<const Event> events) { return events.size(); }
+  };
+  using History = std::conditional_t<Filter::has_history, typename Filter::history_type, Nowhere>;
+
+  [[nodiscard]] History& history() {
+    if constexpr (Filter::has_history) {
+      return filter_.history();
+    } else {
+      return nowhere_;
+    }
+  }
+  [[nodiscard]] static AsyncOptions with_clock(AsyncOptions options, const Filter& filter) {
+    if (!options.queue.clock) options.queue.clock = filter.store().policy().clock;
+    return options;
+  }
+  void drain(std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      // A batch begins when it is full or the time is over: the queue gives what it has at once.
+      for (auto waited = std::chrono::milliseconds{0};
+           waited < options_.flush_every && !stop.stop_requested() && queue_.backlog() < options_.batch;
+           waited += tick) {
+        std::this_thread::sleep_for(tick);
+      }
+      for (bool more = true; more;) {
+        const auto done = ingestor_.step();
+        more = done && *done != 0 && !stop.stop_requested();
+      }
+    }
+    const auto give_up = std::chrono::steady_clock::now() + options_.patience;
+    while (queue_.backlog() != 0 && std::chrono::steady_clock::now() < give_up) {
+      if (!ingestor_.step()) std::this_thread::sleep_for(tick);
+    }
+  }
+
+  static constexpr std::chrono::milliseconds tick{10};
+
+  Filter& filter_;
+  AsyncOptions options_;
+  [[no_unique_address]] Nowhere nowhere_;
+  BoundedQueue<Event> queue_;
+  Ingestor<BoundedQueue<Event>, History, typename Filter::store_type> ingestor_;
+  std::jthread thread_;
+};
+
+}  // namespace seenby

@@ -1,0 +1,51 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// IngestOptions and IngestCounters: what an Ingestor is told, and what it tells.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "seenby/clock.hpp"
+#include "seenby/ingest/impression_event.hpp"
+#include "seenby/ingest/rate_limit.hpp"
+#include "seenby/result.hpp"
+
+namespace seenby {
+
+/// What an Ingestor is about to do with its batch.
+enum class IngestStep : std::uint8_t { read, append, record, acknowledge };
+
+struct IngestOptions {
+  std::size_t batch = 1'000;              ///< events a batch at most
+  std::chrono::milliseconds wait{1'000};  ///< for a first event
+  ImpressionRules rules{};
+  RateLimitOptions rate_limit{};                   ///< by the times at which events entered the queue
+  std::chrono::milliseconds longest_pause{5'000};  ///< between two tries of what failed; the first is 50 ms
+  /// Gets anonymous events that are sights, without a session's duplicates among the last 65,536: for a log of views.
+  /// They go into no history and no filter. An error holds the batch.
+  std::function<Result<void>(std::span<const ImpressionEvent>)> anonymous{};
+  /// Told of a user whose record the store refuses for good (a corrupt filter): repair it. The history has the events.
+  std::function<void(const Error&)> unrecorded{};
+  std::function<void(IngestStep)> before{};  ///< called before each step, for tracing and for tests
+  Clock clock{};
+};
+
+/// What an Ingestor counts; messages and events since it was made.
+struct IngestCounters {
+  std::uint64_t read = 0;
+  std::uint64_t buried = 0;    ///< moved to the dead letters: no event of the contract
+  std::uint64_t not_seen = 0;  ///< reported as not visible, or not visible enough
+  std::uint64_t anonymous = 0;
+  std::uint64_t rate_limited = 0;  ///< dropped
+  std::uint64_t duplicates = 0;    ///< were in the history, in their batch or in their session already
+  std::uint64_t appended = 0;      ///< new in the history
+  std::uint64_t recorded = 0;      ///< handed to the store
+  std::uint64_t unrecorded = 0;    ///< refused by the store for good
+  std::uint64_t acknowledged = 0;
+  std::uint64_t failures = 0;  ///< steps that failed and were tried again
+};
+
+}  // namespace seenby

@@ -1,0 +1,347 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Ingestor: moves events from a queue into a history, then into a store of filters, and then acknowledges them.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string_view>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "seenby/clock.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/ingest/impression_event.hpp"
+#include "seenby/ingest/ingest_options.hpp"
+#include "seenby/ingest/key_text.hpp"
+#include "seenby/ingest/queue.hpp"
+#include "seenby/ingest/rate_limit.hpp"
+#include "seenby/result.hpp"
+#include "seenby/stores/filter_store.hpp"
+#include "seenby/stores/slice_clock.hpp"
+
+namespace seenby {
+
+/// What an Ingestor needs of a history: that it takes events.
+template <class History>
+concept EventSink = requires(
+    History& history, std::span<const SeenEvent<typename History::user_type, typename History::item_type>> events) {
+  { history.append(events) } -> std::same_as<Result<std::size_t>>;
+};
+
+/// Drains a queue of events, a batch at a time: validates them, drops what is no sight and what comes twice, appends
+/// the rest to the history, **then** records them in the store, one record a user (and slice of the window), **then**
+/// acknowledges the batch. Whenever it dies, the queue delivers what was not acknowledged again; the history takes an
+/// event once, and a filter does not change by what it holds. Nothing is in a filter before it is durable.
+///
+/// While the history or the store cannot be reached, the batch is held and tried again from the step that failed.
+///
+/// Messages are JSON (see parse_impression), ImpressionEvents, or SeenEvents of the history's types. Events whose user
+/// or item is no key of the history's type are buried. Queue, history and store must outlive it. One thread drives it;
+/// any thread may ask for counters and staleness.
+template <EventQueue Queue, EventSink History, class Store>
+requires FilterStoreFor<Store, typename History::item_type>
+class Ingestor {
+ public:
+  using User = typename History::user_type;
+  using Item = typename History::item_type;
+  using Event = SeenEvent<User, Item>;
+
+  Ingestor(Queue& queue, History& history, Store& store, IngestOptions options = {})
+      : queue_(queue),
+        history_(history),
+        store_(store),
+        options_(std::move(options)),
+        slices_(store.policy()),
+        rate_limit_(options_.rate_limit) {}
+
+  /// Reads and ingests one batch; how many messages it had, 0 when none came within `wait`. After an error
+  /// the batch is held: the next call goes on with the step that failed. Errors: the queue's, the history's, the
+  /// store's.
+  Result<std::size_t> step() {
+    auto done = advance();
+    if (!done) count(failures_, 1);
+    return done;
+  }
+
+  /// Ingests until asked to stop; then ends the batch in hand, for at most `patience`. True when nothing is in hand.
+  bool run(std::stop_token stop, std::chrono::milliseconds patience = std::chrono::seconds(10)) {
+    std::chrono::milliseconds pause{0};
+    std::optional<std::chrono::steady_clock::time_point> give_up;
+    for (;;) {
+      if (stop.stop_requested()) {
+        if (!busy()) return true;
+        if (!give_up) give_up = std::chrono::steady_clock::now() + patience;
+        if (std::chrono::steady_clock::now() >= *give_up) return false;
+      }
+      pause = step() ? std::chrono::milliseconds{0}
+                     : std::clamp<std::chrono::milliseconds>(2 * pause, std::chrono::milliseconds(50),
+                                                             options_.longest_pause);
+      for (auto slept = std::chrono::milliseconds{0}; slept < pause && !stop.stop_requested();
+           slept += std::chrono::milliseconds(50)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+    }
+  }
+
+  /// Whether a batch is in hand, read and not acknowledged.
+  [[nodiscard]] bool busy() const noexcept { return next_ != IngestStep::read; }
+  /// What entered the queue before this time is in the filters.
+  [[nodiscard]] Time watermark() const noexcept { return Time{std::chrono::seconds{watermark_.load()}}; }
+  /// How old what the filters do not know yet may be: what a page may be wrong by. seconds::max() before the first
+  /// batch.
+  [[nodiscard]] std::chrono::seconds staleness() const {
+    const Time mark = watermark();
+    return mark == all_time ? std::chrono::seconds::max() : std::max(std::chrono::seconds{0}, options_.clock() - mark);
+  }
+  [[nodiscard]] IngestCounters counters() const noexcept {
+    const auto get = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
+    return {get(read_),     get(buried_),   get(not_seen_),   get(anonymous_),    get(rate_limited_), get(duplicates_),
+            get(appended_), get(recorded_), get(unrecorded_), get(acknowledged_), get(failures_)};
+  }
+
+ private:
+  using Delivered = Delivery<typename Queue::message_type, typename Queue::receipt_type>;
+  using Counter = std::atomic<std::uint64_t>;
+  /// The events of one user that one record takes.
+  struct Group {
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  static void count(Counter& counter, std::uint64_t by) noexcept { counter.fetch_add(by, std::memory_order_relaxed); }
+
+  Result<std::size_t> advance() {
+    if (next_ == IngestStep::read) {
+      if (auto read = read_batch(); !read) return std::move(read).error();
+      if (deliveries_.empty()) return std::size_t{0};
+    }
+    if (next_ == IngestStep::append) {
+      if (auto done = append(); !done) return std::move(done).error();
+    }
+    if (next_ == IngestStep::record) {
+      if (auto done = record(); !done) return std::move(done).error();
+    }
+    before(IngestStep::acknowledge);
+    if (auto done = queue_.acknowledge(receipts_); !done) return std::move(done).error();
+    count(acknowledged_, receipts_.size());
+    watermark_ = mark_.time_since_epoch().count();
+    next_ = IngestStep::read;
+    return deliveries_.size();
+  }
+  void before(IngestStep step) const {
+    if (options_.before) options_.before(step);
+  }
+
+  // Read
+
+  Result<void> read_batch() {
+    before(IngestStep::read);
+    const Time asked = options_.clock();
+    auto batch = queue_.read(options_.batch, options_.wait);
+    if (!batch) return std::move(batch).error();
+    deliveries_ = *std::move(batch);
+    receipts_.clear();
+    events_.clear();
+    anonymous_events_.clear();
+    count(read_, deliveries_.size());
+    // Whoever takes all there is has all that entered before it asked.
+    mark_ = deliveries_.size() < options_.batch ? asked : deliveries_.back().entered;
+    if (deliveries_.empty()) {
+      watermark_ = mark_.time_since_epoch().count();
+      return {};
+    }
+    next_ = IngestStep::append;
+    position_ = 0;
+    return {};
+  }
+
+  /// Sorts the batch out: events, anonymous ones, dead letters. Goes on where it stopped when burying failed.
+  Result<void> sort_out() {
+    for (; position_ < deliveries_.size(); ++position_) {
+      const Delivered& delivery = deliveries_[position_];
+      auto taken = take(delivery.message, delivery.entered);
+      if (taken) {
+        receipts_.push_back(delivery.receipt);
+        continue;
+      }
+      if (auto buried = queue_.bury(delivery, taken.error()); !buried) return buried;
+      count(buried_, 1);
+    }
+    return {};
+  }
+  Result<void> take(std::string_view json, Time entered) {
+    auto event = parse_impression(json);
+    if (!event) return std::move(event).error();
+    return take(*event, entered);
+  }
+  Result<void> take(const ImpressionEvent& event, Time entered) {
+    if (auto valid = validate(event, options_.rules, options_.clock()); !valid) return valid;
+    if (!options_.rules.is_sight(event)) {
+      count(not_seen_, 1);
+    } else if (event.anonymous) {
+      count(anonymous_, 1);
+      if (options_.anonymous) anonymous_events_.push_back(event);
+    } else {
+      auto user = detail::key_of_text<User>(event.user, "user");
+      if (!user) return std::move(user).error();
+      auto item = detail::key_of_text<Item>(event.item, "item");
+      if (!item) return std::move(item).error();
+      return take(Event{*std::move(user), *std::move(item), event.at, event.id}, entered);
+    }
+    return {};
+  }
+  Result<void> take(const Event& event, Time entered) {
+    if (rate_limit_.admit(event.user, entered)) {
+      events_.push_back(event);
+    } else {
+      count(rate_limited_, 1);
+    }
+    return {};
+  }
+  // Append
+
+  Result<void> append() {
+    if (auto done = sort_out(); !done) return done;
+    before(IngestStep::append);
+    if (auto done = log_anonymous(); !done) return done;
+    if (!events_.empty()) {
+      auto fresh = history_.append(std::span<const Event>(events_));
+      if (!fresh) return std::move(fresh).error();
+      count(appended_, *fresh);
+      count(duplicates_, events_.size() - *fresh);
+    }
+    group();
+    next_ = IngestStep::record;
+    return {};
+  }
+  Result<void> log_anonymous() {
+    if (anonymous_events_.empty()) return {};
+    std::vector<ImpressionEvent> fresh;
+    std::vector<std::uint64_t> names;
+    std::unordered_set<std::uint64_t> batch;
+    for (const ImpressionEvent& event : anonymous_events_) {
+      const std::uint64_t name = detail::mix64(Xxh3Hash{}(event.user).value) ^ Xxh3Hash(1)(event.item).value;
+      if (recent_.contains(name) || older_.contains(name) || !batch.insert(name).second) continue;
+      fresh.push_back(event);
+      names.push_back(name);
+    }
+    if (!fresh.empty()) {
+      if (auto done = options_.anonymous(fresh); !done) return done;
+    }
+    count(duplicates_, anonymous_events_.size() - fresh.size());
+    anonymous_events_.clear();
+    for (const std::uint64_t name : names) {
+      if (recent_.size() >= 65'536) older_ = std::exchange(recent_, {});
+      recent_.insert(name);
+    }
+    return {};
+  }
+
+  // Record
+
+  /// Puts each user's events together, and within them each slice's.
+  void group() {
+    const auto slice = [&](const Event& event) { return slices_.number(event.seen_at); };
+    std::stable_sort(events_.begin(), events_.end(), [&](const Event& a, const Event& b) {
+      return a.user != b.user ? a.user < b.user : slice(a) < slice(b);
+    });
+    groups_.clear();
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      if (i == 0 || events_[i].user != events_[i - 1].user || slice(events_[i]) != slice(events_[i - 1])) {
+        groups_.push_back({i, i});
+      }
+      groups_.back().end = i + 1;
+    }
+    position_ = 0;
+  }
+  Result<void> record() {
+    before(IngestStep::record);
+    for (; position_ < groups_.size(); ++position_) {
+      const Group group = groups_[position_];
+      const std::size_t size = group.end - group.begin;
+      auto done = record_group(std::span(events_).subspan(group.begin, size));
+      if (done) {
+        count(recorded_, size);
+      } else if (passes(done.error().code)) {
+        return std::move(done).error();
+      } else {
+        count(unrecorded_, size);
+        if (options_.unrecorded) options_.unrecorded(done.error());
+      }
+    }
+    next_ = IngestStep::acknowledge;
+    return {};
+  }
+  Result<RecordOutcome> record_group(std::span<const Event> events) {
+    using Batch = ItemBatch<Item>;
+    constexpr bool timed = requires(const User& user, const Batch& batch, Time when) {
+      { store_.record(user, batch, when) } -> std::same_as<Result<RecordOutcome>>;
+    };
+    items_.clear();
+    digests_.clear();
+    Time latest = all_time;
+    for (const Event& event : events) {
+      // A store without times takes what is within the window as seen now.
+      if (!timed && !within_window(event.seen_at, options_.clock(), store_.policy().window)) continue;
+      items_.push_back(event.item);
+      digests_.push_back(store_.hasher()(event.item));
+      latest = std::max(latest, event.seen_at);
+    }
+    if (items_.empty()) return RecordOutcome{};
+    const User& user = events.front().user;
+    if constexpr (timed) {
+      return store_.record(user, Batch{items_, digests_}, latest);
+    } else {
+      return store_.record(user, Batch{items_, digests_});
+    }
+  }
+  /// Whether waiting may help.
+  [[nodiscard]] static bool passes(ErrorCode code) noexcept {
+    switch (code) {
+      case ErrorCode::unreachable:
+      case ErrorCode::timed_out:
+      case ErrorCode::refused:
+      case ErrorCode::conflict:
+      case ErrorCode::unavailable:
+      case ErrorCode::io: return true;
+      default: return false;
+    }
+  }
+
+  Queue& queue_;
+  History& history_;
+  Store& store_;
+  IngestOptions options_;
+  detail::SliceClock slices_;
+  RateLimit rate_limit_;
+
+  // The batch in hand.
+  IngestStep next_ = IngestStep::read;
+  std::vector<Delivered> deliveries_;
+  std::vector<typename Queue::receipt_type> receipts_;
+  std::vector<Event> events_;
+  std::vector<ImpressionEvent> anonymous_events_;
+  std::vector<Group> groups_;
+  std::vector<Item> items_;
+  std::vector<Digest> digests_;
+  std::size_t position_ = 0;  // of the delivery, later of the group, that comes next
+  Time mark_{};
+  std::unordered_set<std::uint64_t> recent_;  // what sessions saw, in two generations
+  std::unordered_set<std::uint64_t> older_;
+
+  std::atomic<std::int64_t> watermark_{all_time.time_since_epoch().count()};
+  Counter read_{0}, buried_{0}, not_seen_{0}, anonymous_{0}, rate_limited_{0}, duplicates_{0}, appended_{0},
+      recorded_{0}, unrecorded_{0}, acknowledged_{0}, failures_{0};
+};
+
+}  // namespace seenby

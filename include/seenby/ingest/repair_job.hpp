@@ -1,0 +1,302 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// RepairJob: finds filters that lost what the history knows, and rebuilds them.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "seenby/clock.hpp"
+#include "seenby/hash.hpp"
+#include "seenby/histories/history.hpp"
+#include "seenby/result.hpp"
+#include "seenby/stores/filter_store.hpp"
+#include "seenby/stores/slice_clock.hpp"
+
+namespace seenby {
+
+/// What was found of one user's filter.
+enum class FilterState : std::uint8_t {
+  healthy,      ///< it knows what the history knows
+  expired,      ///< there is none, and nothing within the window to hold
+  lost,         ///< there was none although the window holds items: expired early, evicted or never built
+  incomplete,   ///< it lacked items that the history knows
+  over_budget,  ///< it hides more than its share
+};
+[[nodiscard]] constexpr std::string_view to_string(FilterState state) noexcept {
+  switch (state) {
+    case FilterState::healthy: return "healthy";
+    case FilterState::expired: return "expired";
+    case FilterState::lost: return "lost";
+    case FilterState::incomplete: return "incomplete";
+    case FilterState::over_budget: return "over_budget";
+  }
+  return "unnamed";
+}
+
+/// One user's check and repair.
+struct Repair {
+  FilterState found = FilterState::healthy;
+  std::uint64_t items = 0;            ///< in the history, within the window
+  std::uint64_t false_negatives = 0;  ///< of those, called unseen by the filter
+  bool repaired = false;
+};
+
+/// What a sweep has done so far.
+struct RepairProgress {
+  std::uint64_t users = 0;
+  std::uint64_t items = 0;
+  std::uint64_t false_negatives = 0;
+  std::uint64_t healthy = 0;
+  std::uint64_t expired = 0;
+  std::uint64_t lost = 0;
+  std::uint64_t incomplete = 0;
+  std::uint64_t over_budget = 0;
+  std::uint64_t repaired = 0;
+  std::uint64_t errors = 0;  ///< users that could not be checked or repaired
+};
+
+struct RepairOptions {
+  /// How many fresh candidates each filter is asked about, to see whether it hides more than it may. 0: it is not
+  /// asked.
+  std::size_t probes = 1'024;
+  std::size_t page = 500;                                 ///< users read from the history at once
+  double users_per_second = 0;                            ///< of a sweep; 0: as fast as it goes
+  bool repair = true;                                     ///< false: only looks
+  std::function<void(const RepairProgress&)> progress{};  ///< after each user of a sweep
+};
+
+/// Compares users' filters with the history and rebuilds what differs: a filter that is missing, expired early,
+/// evicted, or holds less than the history says. On read, for the users whom a page calls unknown, or as a sweep over
+/// all.
+///
+/// A missing filter is made by one record; a store that reads the history (`set_replay`) rebuilds the whole window
+/// then, at once, so that no reader finds half of it. What an existing filter lacks is recorded. A filter over its
+/// budget is rebuilt where the store can (`rebuild`), and told of where it cannot. Nothing is deleted: hides and items
+/// that the history does not know stay.
+///
+/// History and store must outlive it. Thread-safe: two calls for one user are one repair.
+template <EventHistory History, class Store>
+requires FilterStoreFor<Store, typename History::item_type>
+class RepairJob {
+ public:
+  using User = typename History::user_type;
+  using Item = typename History::item_type;
+
+  RepairJob(History& history, Store& store, RepairOptions options = {})
+      : history_(history), store_(store), options_(std::move(options)), slices_(store.policy()) {}
+
+  /// Checks one user, and repairs. Where another thread is at it, waits for it and checks again: once it is repaired
+  /// that costs a look. Errors: the history's, the store's.
+  Result<Repair> repair(const User& user) {
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return !running_.contains(user); });
+    return run(user, std::move(lock));
+  }
+  /// As `repair`, but gives nothing at once where another thread is at it: for a request that answers by policy.
+  Result<std::optional<Repair>> try_repair(const User& user) {
+    std::unique_lock lock(mutex_);
+    if (running_.contains(user)) return std::optional<Repair>{};
+    auto done = run(user, std::move(lock));
+    if (!done) return std::move(done).error();
+    return std::optional<Repair>{*done};
+  }
+
+  /// Repairs all users of the history, page by page, until asked to stop. An error of the history while it lists users
+  /// ends the sweep; a user's own error is counted, and the sweep goes on.
+  Result<RepairProgress> sweep(std::stop_token stop = {}) {
+    RepairProgress progress;
+    std::optional<User> after;
+    const auto begin = std::chrono::steady_clock::now();
+    for (;;) {
+      auto page = history_.users(after, options_.page);
+      if (!page) return std::move(page).error();
+      for (const User& user : *page) {
+        if (stop.stop_requested()) return progress;
+        keep_pace(begin, progress.users);
+        add(progress, repair(user));
+        if (options_.progress) options_.progress(progress);
+      }
+      if (page->size() < options_.page) return progress;
+      after = page->back();
+    }
+  }
+
+ private:
+  Result<Repair> run(const User& user, std::unique_lock<std::mutex> lock) {
+    running_.insert(user);
+    lock.unlock();
+    struct End {
+      RepairJob& job;
+      const User& user;
+      ~End() {
+        {
+          const std::lock_guard ending(job.mutex_);
+          job.running_.erase(user);
+        }
+        job.ended_.notify_all();
+      }
+    } end{*this, user};
+    return check_and_repair(user);
+  }
+
+  Result<Repair> check_and_repair(const User& user) {
+    const StorePolicy& policy = store_.policy();
+    auto seen = history_.seen_since(user, window_start(policy.clock(), policy.window));
+    if (!seen) return std::move(seen).error();
+    Repair repair;
+    repair.items = seen->size();
+    std::vector<Item> items;
+    for (const auto& entry : *seen) items.push_back(entry.item);
+    std::vector<std::uint8_t> found;
+    auto known = ask(user, items, found);
+    if (!known) return std::move(known).error();
+    if (!*known) {
+      repair.found = items.empty() ? FilterState::expired : FilterState::lost;
+    } else {
+      repair.false_negatives = static_cast<std::uint64_t>(std::count(found.begin(), found.end(), std::uint8_t{0}));
+      if (repair.false_negatives != 0) repair.found = FilterState::incomplete;
+    }
+    if (repair.found == FilterState::healthy) {
+      auto over = over_budget(user);
+      if (!over) return std::move(over).error();
+      if (*over) repair.found = FilterState::over_budget;
+    }
+    auto mended = mend(user, repair.found, *seen, found);
+    if (!mended) return std::move(mended).error();
+    repair.repaired = *mended;
+    return repair;
+  }
+
+  /// Whether the filter answered; its answers in `found`.
+  Result<bool> ask(const User& user, std::span<const Item> items, std::vector<std::uint8_t>& found) const {
+    found.assign(items.size(), 0);
+    std::vector<Digest> digests;
+    for (const Item& item : items) digests.push_back(store_.hasher()(item));
+    UserStatus status;
+    store_.check(std::span(&user, 1), ItemBatch<Item>{items, digests}, std::span(found), std::span(&status, 1));
+    if (status.state == UserState::unreachable) return *status.error;
+    return status.state == UserState::known;
+  }
+
+  /// Asks about items that nobody can have seen. Five standard deviations above its share: one healthy filter in
+  /// millions is suspected.
+  Result<bool> over_budget(const User& user) const {
+    if (options_.probes == 0) return false;
+    std::vector<Item> probes;
+    for (std::size_t i = 0; i < options_.probes; ++i) probes.push_back(probe(i));
+    std::vector<std::uint8_t> found;
+    auto known = ask(user, probes, found);
+    if (!known || !*known) return known;
+    const auto count = static_cast<double>(probes.size());
+    const double share = store_.policy().wrong_hide_rate / store_.policy().users_per_request;
+    const auto hidden =
+        static_cast<double>(std::count_if(found.begin(), found.end(), [](auto seen) { return seen != 0; }));
+    return hidden > count * share + 5 * std::sqrt(count * share) + 1;
+  }
+  [[nodiscard]] static Item probe(std::size_t i) {
+    const std::uint64_t random = detail::mix64(0x5eeb'9a3d'0000'0000U + i);
+    if constexpr (IntegerItem<Item>) {
+      return static_cast<Item>(random);
+    } else {
+      const std::string text = std::string("\1seenby probe ").append(std::to_string(random));
+      if constexpr (StringItem<Item>) {
+        return Item(text);
+      } else {
+        const auto bytes = std::as_bytes(std::span(text));
+        return Item(bytes.begin(), bytes.end());
+      }
+    }
+  }
+
+  /// Whether anything was done.
+  Result<bool> mend(const User& user, FilterState state, const std::vector<SeenItem<Item>>& seen,
+                    const std::vector<std::uint8_t>& found) {
+    if (!options_.repair || state == FilterState::healthy || state == FilterState::expired) return false;
+    if constexpr (requires {
+                    { store_.rebuild(user) } -> std::same_as<Result<void>>;
+                  }) {
+      if (auto done = store_.rebuild(user); !done) return std::move(done).error();
+      return true;
+    } else {
+      if (state == FilterState::over_budget) return false;
+      return record(user, state == FilterState::lost, seen, found);
+    }
+  }
+  /// Records what the filter lacks, slice by slice, the newest first: by then a store with a replay has all.
+  Result<bool> record(const User& user, bool all, const std::vector<SeenItem<Item>>& seen,
+                      const std::vector<std::uint8_t>& found) {
+    std::vector<SeenItem<Item>> lacking;
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      if (all || found[i] == 0) lacking.push_back(seen[i]);
+    }
+    const auto slice = [&](const SeenItem<Item>& entry) { return slices_.number(entry.seen_at); };
+    std::stable_sort(lacking.begin(), lacking.end(), [&](const auto& a, const auto& b) { return slice(a) > slice(b); });
+    for (std::size_t first = 0; first < lacking.size();) {
+      std::vector<Item> items;
+      std::vector<Digest> digests;
+      std::size_t end = first;
+      for (; end < lacking.size() && slice(lacking[end]) == slice(lacking[first]); ++end) {
+        items.push_back(lacking[end].item);
+        digests.push_back(store_.hasher()(lacking[end].item));
+      }
+      const ItemBatch<Item> batch{items, digests};
+      Result<RecordOutcome> done = RecordOutcome{};
+      if constexpr (requires { store_.record(user, batch, Time{}); }) {
+        done = store_.record(user, batch, lacking[first].seen_at);
+      } else {
+        done = store_.record(user, batch);
+      }
+      if (!done) return std::move(done).error();
+      first = end;
+    }
+    return true;
+  }
+
+  void keep_pace(std::chrono::steady_clock::time_point begin, std::uint64_t users) const {
+    if (options_.users_per_second <= 0) return;
+    std::this_thread::sleep_until(
+        begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                    std::chrono::duration<double>(static_cast<double>(users) / options_.users_per_second)));
+  }
+  static void add(RepairProgress& progress, const Result<Repair>& done) {
+    ++progress.users;
+    if (!done) {
+      ++progress.errors;
+      return;
+    }
+    progress.items += done->items;
+    progress.false_negatives += done->false_negatives;
+    progress.repaired += done->repaired ? 1U : 0U;
+    switch (done->found) {
+      case FilterState::healthy: ++progress.healthy; break;
+      case FilterState::expired: ++progress.expired; break;
+      case FilterState::lost: ++progress.lost; break;
+      case FilterState::incomplete: ++progress.incomplete; break;
+      case FilterState::over_budget: ++progress.over_budget; break;
+    }
+  }
+
+  History& history_;
+  Store& store_;
+  RepairOptions options_;
+  detail::SliceClock slices_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::set<User> running_;
+};
+
+}  // namespace seenby
