@@ -106,14 +106,12 @@ const Workload& hit_1pct() {
   return work;
 }
 
-/// Cold requests with candidates of their own. The last store alone is kept: the six of them are large.
+/// Cold requests with candidates of their own.
 void run_fresh(benchmark::State& state, const Contender& contender, const std::string& key) {
-  static std::pair<std::string, std::unique_ptr<Store>> last;
-  if (last.first != key) {
-    last = {key, nullptr};
-    last.second = load(contender, user_count());
-  }
-  run_requests(state, *last.second, cold());
+  static std::map<std::string, std::unique_ptr<Store>> stores;
+  std::unique_ptr<Store>& store = stores[key];
+  if (!store) store = load(contender, user_count());
+  run_requests(state, *store, cold());
   state.counters["ns_per_request"] =
       benchmark::Counter(static_cast<double>(turn_size) * 1e-9,
                          benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);

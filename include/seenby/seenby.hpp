@@ -30,6 +30,7 @@
 #include "seenby/select/over_fetch.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/select/selection.hpp"
+#include "seenby/select/shared_pool.hpp"
 #include "seenby/sets/dense_id_set.hpp"
 #include "seenby/sets/exact_set.hpp"
 #include "seenby/sets/recent_set.hpp"

@@ -113,7 +113,7 @@ TEST_CASE("expired marks of users who never come back are taken away by others' 
 
 TEST_CASE("marks that have not expired are kept, and a clock that goes back does not stop the taking away") {
   Marks marks;
-  const std::vector<Digest> items{{1}};
+  const std::vector<Digest> items{Digest{1}};
   for (std::uint64_t user = 0; user < 200; ++user) {
     marks.add(detail::user_key(user), items, noon, noon + std::chrono::seconds(user < 100 ? 10 : 1'000));
   }

@@ -4,8 +4,10 @@
 #include "seenby/select/namespace.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/stores/memory_store.hpp"
@@ -23,4 +25,13 @@ TEST_CASE("namespaces keep one user's surfaces and tenants apart") {
   CHECK(Namespace{"a:b"}("c") != Namespace{"a"}("b:c"));
   CHECK(Namespace{"a\\"}(":c") != Namespace{"a"}("\\:c"));
   CHECK(Namespace{"tenant"}.inside("42")(std::uint64_t{7}) == "tenant:42:7");
+}
+
+TEST_CASE("strong ids and bytes are users of a namespace, too") {
+  enum class UserId : std::uint32_t {};
+  const Namespace feed{"feed"};
+  CHECK(feed(UserId{7}) == "feed:7");
+  CHECK(feed(7) == "feed:7");
+  CHECK(feed(-7) == "feed:-7");
+  CHECK(feed(std::vector<std::byte>{std::byte{'a'}, std::byte{':'}}) == "feed:a\\:");
 }

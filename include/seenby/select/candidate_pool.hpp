@@ -66,8 +66,8 @@ class CandidatePool {
     return pool;
   }
 
-  /// Other candidates in the place of those before, for one request. A pool that was as large before allocates nothing
-  /// (strings longer than their buffers aside). No request may be reading the pool.
+  /// Other candidates in the place of those before, for a request or few. A pool that was as large before allocates
+  /// nothing (strings longer than their buffers aside). No request may be reading the pool.
   template <detail::ItemRange Range>
   requires std::convertible_to<detail::RangeReference<Range>, Item>
   void assign(const Range& items) {
@@ -82,6 +82,10 @@ class CandidatePool {
     index_.take(this->items(), digests, hash_);
     index_.own_digests();
   }
+
+  /// Computes what the kernel can reuse from request to request, as the constructors do: for a pool that was assigned
+  /// and then serves many requests.
+  void precompute() { index_.precompute(); }
 
   /// How many items were given, duplicates and all.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: MIT
 // Namespace: one user's quiz history must not hide feed items, and one tenant's user is not another's.
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "seenby/hash.hpp"
@@ -32,10 +35,14 @@ class Namespace {
 
   /// The user within this namespace.
   template <HashableItem User>
-  requires StringItem<User> || IntegerItem<User>
   [[nodiscard]] std::string operator()(const User& user) const {
     if constexpr (StringItem<User>) {
       return std::string(prefix_).append(escaped(user));
+    } else if constexpr (BytesItem<User>) {
+      const std::span<const std::byte> bytes = user;
+      return std::string(prefix_).append(escaped({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    } else if constexpr (std::is_enum_v<User>) {
+      return (*this)(static_cast<std::underlying_type_t<User>>(user));
     } else {
       return std::string(prefix_).append(std::to_string(user));
     }
