@@ -123,18 +123,18 @@ TEST_CASE("threads recording and selecting through one blob store lose nothing",
 TEST_CASE("verify wins back what real filters hide wrongly", "[001-01]") {
   MemoryHistory<std::uint64_t, std::uint64_t> history;
   SeenFilter filter{Store{MapBlobs{}, {.wrong_hide_rate = 0.3}}, history};
-  REQUIRE(filter.record_all(alice, range(0, 500)));
-  const CandidatePool pool{range(0, 2000)};
-  const auto plain = filter.select_unseen(pool, {alice}, {.limit = 1500});
+  REQUIRE(filter.record_all(alice, range(0, 5'000)));
+  const CandidatePool pool{range(0, 200'000)};
+  const auto plain = filter.select_unseen(pool, {alice}, {.limit = 195'000});
   REQUIRE(plain.underfilled());
-  const auto page = filter.select_unseen(pool, {alice}, {.limit = 1500, .relax = {Verify{.lookups = 2000}}});
-  CHECK(picked(pool, page) == range(500, 2000));
+  const auto page = filter.select_unseen(pool, {alice}, {.limit = 195'000, .relax = {Verify{.lookups = 200'000}}});
+  CHECK(picked(pool, page) == range(5'000, 200'000));
   CHECK(page.lookups() == plain.removed());
   const auto won = std::ranges::count_if(page.picks(), [](const Pick& p) { return p.reason == PickReason::verified; });
-  CHECK(static_cast<std::size_t>(won) == 1500 - plain.size());
+  CHECK(static_cast<std::size_t>(won) == 195'000 - plain.size());
   CHECK(filter.counters().verified == static_cast<std::uint64_t>(won));
-  const auto frugal = filter.select_unseen(pool, {alice}, {.limit = 1500, .relax = {Verify{.lookups = 510}}});
-  CHECK(frugal.lookups() <= 510);
+  const auto frugal = filter.select_unseen(pool, {alice}, {.limit = 195'000, .relax = {Verify{.lookups = 5'010}}});
+  CHECK(frugal.lookups() <= 5'010);
   CHECK(frugal.size() >= plain.size());
 }
 

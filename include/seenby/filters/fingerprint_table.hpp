@@ -97,22 +97,21 @@ class FingerprintTable {
     return before - kept;
   }
 
-  /// Fills this table with the live lanes of another of at most as many bucket bits (null: none), which may not share
-  /// its bytes, and with `items`, which it sorts. Writes every byte. False when it has too little capacity, which a
-  /// grown_shape() for all of them never has: the table is then to be thrown away. One pass over both.
+  /// Fills this table with the live lanes of another (null: none), which may not share its bytes, and with `items`,
+  /// which it sorts. Writes every byte. False when it has too little capacity, which a grown_shape() for all of them
+  /// never has: the table is then to be thrown away. One pass over both.
   [[nodiscard]] bool rebuild(const FingerprintView* from, std::span<FingerprintItem> items,
                              FingerprintWindow window) noexcept {
     if (shape_.bytes() > 0) std::memset(body_, 0, static_cast<std::size_t>(shape_.bytes()));
     std::sort(items.begin(), items.end(),
               [](const FingerprintItem& a, const FingerprintItem& b) { return a.digest < b.digest; });
     count_ = 0;
-    const std::uint32_t given = from == nullptr ? shape_.bucket_bits : shape_.bucket_bits - from->shape().bucket_bits;
     BucketEnds ends(*this);
     std::size_t next = 0;
     for (std::uint64_t bucket = 0; bucket < buckets(); ++bucket) {
       const std::uint32_t first = count_;
       ends.begin(bucket, first);
-      if (from != nullptr && !take_lanes(*from, bucket, given, window)) return false;
+      if (from != nullptr && !take_bucket(*from, bucket, window)) return false;
       for (; next < items.size() && detail::fingerprint_bucket(items[next].digest, shape_.bucket_bits) == bucket;
            ++next) {
         const detail::LaneRun run{first, count_ - first};
@@ -245,20 +244,28 @@ class FingerprintTable {
     std::uint32_t base_ = 0;
   };
 
-  /// The live lanes of a narrower table that belong to a bucket of this one: each gives `given` bits to its number, and
-  /// one with fewer bits stands in every bucket they may have named.
-  [[nodiscard]] bool take_lanes(const FingerprintView& from, std::uint64_t bucket, std::uint32_t given,
+  /// The live lanes of another table that belong to a bucket of this one.
+  [[nodiscard]] bool take_bucket(const FingerprintView& from, std::uint64_t bucket, FingerprintWindow window) noexcept {
+    const int given = shape_.bucket_bits - from.shape().bucket_bits;
+    if (given >= 0) return take_lanes(from, bucket >> given, given, given == 0 ? 0 : bucket << (64 - given), window);
+    for (std::uint64_t i = 0; i < std::uint64_t{1} << -given; ++i) {
+      if (!take_lanes(from, (bucket << -given) | i, given, i << (64 + given), window)) return false;
+    }
+    return true;
+  }
+  /// Each lane gives its first `given` bits, which must be those of `number`, to the bucket's number; one with fewer
+  /// stands in every bucket they may have named. Where `given` is negative, the bucket gives its last bits to the lane.
+  [[nodiscard]] bool take_lanes(const FingerprintView& from, std::uint64_t bucket, int given, std::uint64_t number,
                                 FingerprintWindow window) noexcept {
     const detail::FingerprintRef table = from.shape().sliced ? from.ref(window) : from.ref();
-    const detail::LaneRun run = lanes_of(table, bucket >> given);
-    const std::uint64_t number = given == 0 ? 0 : bucket << (64 - given);
+    const detail::LaneRun run = lanes_of(table, bucket);
     for (std::uint32_t at = run.first; at < run.first + run.count; ++at) {
       if (table.slices != nullptr && lane_age(table, at) > window.max_age) continue;
       const std::uint64_t lane = load_lane(table, at);
-      const auto bits = static_cast<std::uint32_t>(63 - std::countr_zero(lane));
-      const std::uint32_t compared = std::min(bits, given);
+      const int bits = 63 - std::countr_zero(lane);
+      const int compared = std::min(bits, given);
       if (compared > 0 && ((lane ^ number) >> (64 - compared)) != 0) continue;
-      const std::uint64_t fingerprint = bits >= given ? lane << given : no_bits;
+      const std::uint64_t fingerprint = given < 0 ? lane >> -given | number : bits >= given ? lane << given : no_bits;
       const auto slice = table.slices == nullptr ? window.newest : std::to_integer<std::uint8_t>(table.slices[at]);
       if (!append(fingerprint, slice)) return false;
     }

@@ -17,10 +17,11 @@
 #include <vector>
 
 #include "seenby/clock.hpp"
+#include "seenby/detail/user_key.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
-#include "seenby/stores/blob/chain.hpp"
-#include "seenby/stores/blob/window.hpp"
+#include "seenby/stores/blob/record.hpp"
+#include "seenby/stores/blob/version_one.hpp"
 #include "seenby/stores/filter_store.hpp"
 
 namespace seenby {
@@ -42,32 +43,44 @@ concept BlobBackend = requires(Backend& backend, std::string_view key, const std
   { backend.erase(key) } -> std::same_as<Result<bool>>;
 };
 
-/// One value a user: split-block filters in format v1, oldest first; see detail/blob_chain.hpp. Every write is a
-/// compare-and-swap of the whole value, so writers in other processes lose nothing; a writer that keeps losing gives up
-/// with `conflict` after 64 tries. Good for small and middling filters: each record rewrites the value.
+/// A backend that loads many keys in one round trip: the values, or nothing, in the keys' order.
+template <class Backend>
+concept BatchLoadingBackend = requires(Backend& backend, std::span<const std::string> keys) {
+  { backend.load_many(keys) } -> std::same_as<Result<std::vector<std::optional<Blob>>>>;
+};
+
+/// One key and one value a user: a fingerprint table in format 2 (tests/golden/FORMAT-TABLE.md), which grows by itself
+/// and, with a window, holds the slice of each item; so it needs no history, and 18 bits an item, 26 with a window.
+/// Every write is a compare-and-swap of the whole value, so writers in other processes lose nothing; a writer that
+/// keeps losing gives up with `conflict` after 64 tries. A record of what is there already writes nothing. Good for
+/// small and middling users: each record of something new rewrites the value.
 ///
-/// With a window a user has several keys, `{user}@N` for slice N and `{user}@slices` for the list of the slices there
-/// are (kind 6 in tests/golden/FORMAT-CONTAINERS.md). The first record in a slice erases those that left the window;
-/// `forget` erases all that are listed, however old. A user without a live slice is `missing`. The first record under
-/// another length of slices erases those of the old length, whose numbers mean other times.
+/// A user whose value is not there is `missing` until the next record or create, which reads the history where there is
+/// one. A damaged value makes its user `unreachable`; a record heals it from the history, or says so where there is
+/// none. A value under another seed, hash or format is never overwritten.
 ///
-/// What a backend evicts between writes, or a writer leaves half done, never makes an item wrongly unseen. A user whose
-/// list, or one of whose listed slices, is not there is `missing` as a whole until the next record, which
-/// - with a replay rebuilds every slice of the window from the history (to see what is lost it loads them all);
-/// - without one begins a new list of what is left where the list was lost, and a new slice where the newest was: from
-///   then on the user is known and what was lost is not, as without a window. Where it was an older slice, the user
-///   stays `missing` until that slice has left the window.
+/// Values of version 1, windowed or not, are read where no value of version 2 is, and the next record converts them:
+/// from the history where that knows as much, else they stay beside the table until they leave the window. Programs of
+/// both versions must not write to one backend at a time.
 ///
-/// Three limits. A key that is evicted while two writers are both creating it, after the one wrote and before the other
-/// does, takes along what the one wrote and the other had not yet found in the history, windowed or not: a backend that
-/// evicts is no place for what must never be shown twice. A list that was evicted cannot tell `forget` of slices older
-/// than the window. And keys of users who never come back stay: give them a time to live where the backend can, of at
-/// least the window and two slices from each write, the list's no shorter than the slices'.
+/// A value that is evicted while two writers are both creating it takes along what the one wrote and the other had not
+/// yet found in the history: a backend that evicts is no place for what must never be shown twice. Keys of users who
+/// never come back stay: give them a time to live where the backend can, of at least the window and two slices from
+/// each write.
 template <BlobBackend Backend, HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
 class BlobStore {
  public:
   using user_type = User;
   using hasher_type = Hash;
+  /// One question a request: a user's value is loaded once for all candidates. A backend says `is_remote = false` where
+  /// a load costs nothing.
+  static constexpr bool is_remote = [] {
+    if constexpr (requires { Backend::is_remote; }) {
+      return bool{Backend::is_remote};
+    } else {
+      return true;
+    }
+  }();
 
   /// Throws std::invalid_argument for a policy that cannot be kept.
   BlobStore(Backend backend, StorePolicy policy)
@@ -75,65 +88,88 @@ class BlobStore {
         policy_(std::move(policy)),
         hash_(policy_.seed),
         slices_(policy_),
-        counters_(std::make_unique<Counters>()),
-        chain_(slices_.per_filter_fpr(policy_), policy_.initial_items, policy_.growth_factor) {}
+        share_(sizing::split_budget(policy_.wrong_hide_rate, policy_.users_per_request)),
+        counters_(std::make_unique<Counters>()) {}
 
   [[nodiscard]] const StorePolicy& policy() const noexcept { return policy_; }
   [[nodiscard]] Hash hasher() const noexcept { return hash_; }
   [[nodiscard]] Backend& backend() noexcept { return backend_; }
-  /// Rebuilds missing and full filters from this from now on. For set-up, before other threads use the store.
+  /// Rebuilds missing and damaged users from this from now on. For set-up, before other threads use the store.
   void set_replay(Replay<User> replay) { replay_ = std::move(replay); }
 
   template <class Item>
   void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const {
     std::fill(seen_by.begin(), seen_by.end(), std::uint8_t{0});
+    const detail::SliceWindow window = current_window();
+    auto blobs = load(users);
     std::vector<std::uint8_t> seen(batch.size());
     for (std::size_t i = 0; i < users.size(); ++i) {
-      auto found = check_user(users[i], batch.digests, seen);
+      auto found = !blobs ? Result<bool>(blobs.error()) : test(users[i], (*blobs)[i], window, batch.digests, seen);
       if (!found) {
         status[i] = {UserState::unreachable, std::make_shared<const Error>(std::move(found).error())};
         continue;
       }
       status[i] = {*found ? UserState::known : UserState::missing, nullptr};
-      for (std::size_t j = 0; *found && j < seen.size(); ++j)
+      for (std::size_t j = 0; *found && j < seen.size(); ++j) {
         seen_by[j] = static_cast<std::uint8_t>(seen_by[j] + seen[j]);
+      }
+    }
+  }
+
+  /// Slices since the user last saw each candidate; 255 when unseen, unknown or unreachable. 0 without a window.
+  template <class Item>
+  void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const {
+    std::fill(ages.begin(), ages.end(), Record::unseen);
+    const std::string at = detail::user_text(user);
+    const auto blob = backend_.load(at);
+    if (!blob || !*blob) return;
+    if (!Record::ages(**blob, hash_, current_window(), batch.digests, ages)) {
+      std::fill(ages.begin(), ages.end(), Record::unseen);
     }
   }
 
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
-    auto outcome = update(user, batch.digests);
-    auto& counter = outcome ? counters_->records : counters_->write_failures;
-    counter.fetch_add(batch.size(), std::memory_order_relaxed);
-    return outcome;
+    return record_in(user, batch.digests, slices_.windowed() ? current_window().newest : 0);
+  }
+  /// Records into the slice that `when` falls into, the newest at most. What is older than the window is acknowledged
+  /// and not stored.
+  template <class Item>
+  Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch, Time when) {
+    return record_in(user, batch.digests, slices_.number(when));
   }
 
   Result<void> create(const User& user) {
-    auto outcome = update(user, {});
+    auto outcome = update(user, {}, 0);
     if (!outcome) return std::move(outcome).error();
     return {};
   }
 
+  /// Erases everything there ever was of the user, slices of version 1 too.
   Result<bool> forget(const User& user) {
-    return slices_.windowed() ? window(user).forget() : backend_.erase(key(user));
+    const std::string at = detail::user_text(user);
+    auto gone = backend_.erase(at);
+    if (!gone) return gone;
+    auto old_gone = forget_old(at, !*gone);
+    if (!old_gone) return old_gone;
+    return *gone || *old_gone;
   }
 
   [[nodiscard]] StoreCounters counters() const {
     const auto read = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
-    return {.users = 0,
-            .records = read(counters_->records),
-            .write_failures = read(counters_->write_failures),
-            .growths = read(counters_->growths),
-            .rebuilds = read(counters_->rebuilds),
-            .over_budget = 0,
-            .slices_dropped = read(counters_->slices_dropped)};
+    StoreCounters counters;
+    counters.records = read(counters_->records);
+    counters.write_failures = read(counters_->write_failures);
+    counters.growths = read(counters_->growths);
+    counters.rebuilds = read(counters_->rebuilds);
+    counters.slices_dropped = read(counters_->slices_dropped);
+    return counters;
   }
 
  private:
-  using Chain = detail::BlobChain<Hash>;
-  using Window = detail::BlobWindow<Backend, Hash>;
-  using Recorded = typename Window::Recorded;
+  using Record = detail::BlobRecord<Hash>;
+  using Values = std::vector<std::optional<Blob>>;
   struct Counters {
     std::atomic<std::uint64_t> records{0};
     std::atomic<std::uint64_t> write_failures{0};
@@ -141,85 +177,203 @@ class BlobStore {
     std::atomic<std::uint64_t> rebuilds{0};
     std::atomic<std::uint64_t> slices_dropped{0};
   };
+  /// A windowed user's slices as version 1 kept them.
+  struct OldSlices {
+    std::vector<detail::OldFilters> filters;
+    std::vector<std::string> keys;
+    bool whole = true;  // nothing that is listed was lost
+  };
 
-  [[nodiscard]] Time now() const { return policy_.clock ? policy_.clock() : system_time(); }
-
-  [[nodiscard]] static std::string key(const User& user) {
-    if constexpr (StringItem<User>) {
-      return std::string(std::string_view(user));
-    } else {
-      return std::to_string(user);
-    }
+  [[nodiscard]] detail::SliceWindow current_window() const {
+    if (!slices_.windowed()) return {};
+    return {slices_.newest(policy_.clock), slices_.slice_seconds(), static_cast<std::uint8_t>(slices_.tested() - 1)};
   }
-  [[nodiscard]] Window window(const User& user) const {
-    return {backend_, chain_, hash_, slices_, slices_.newest(policy_.clock), key(user)};
-  }
-
-  /// Whether there is a filter, its answers in `seen`.
-  [[nodiscard]] Result<bool> check_user(const User& user, std::span<const Digest> digests,
-                                        std::vector<std::uint8_t>& seen) const {
-    std::fill(seen.begin(), seen.end(), std::uint8_t{0});
-    if (slices_.windowed()) return window(user).test(digests, seen);
-    const std::string at = key(user);
-    auto blob = backend_.load(at);
-    if (!blob) return std::move(blob).error();
-    if (!*blob) return false;
-    if (auto done = Chain::test(**blob, hash_, digests, seen); !done) return named(at, std::move(done).error());
-    return true;
-  }
-
   [[nodiscard]] static Error named(const std::string& at, Error error) {
     error.message.append(" (key \"").append(at).append("\")");
     return error;
   }
 
-  /// Load, add, compare-and-swap, until it holds.
-  Result<RecordOutcome> update(const User& user, std::span<const Digest> digests) {
-    Recorded recorded;
-    constexpr int tries = 64;
-    for (int attempt = 0; attempt < tries; ++attempt) {
-      auto done = slices_.windowed() ? window(user).record(digests, replay_for(replay_, user), recorded)
-                                     : update_value(user, digests, recorded);
-      if (!done) return std::move(done).error();
-      if (!*done) continue;
-      if (recorded.grew) counters_->growths.fetch_add(1, std::memory_order_relaxed);
-      if (recorded.rebuilt) counters_->rebuilds.fetch_add(1, std::memory_order_relaxed);
-      counters_->slices_dropped.fetch_add(recorded.dropped, std::memory_order_relaxed);
-      return RecordOutcome{recorded.newly_added, recorded.grew};
+  /// The users' values, in one round trip where the backend can.
+  [[nodiscard]] Result<Values> load(std::span<const User> users) const {
+    std::vector<std::string> keys;
+    for (const User& user : users) keys.push_back(detail::user_text(user));
+    if constexpr (BatchLoadingBackend<Backend>) {
+      return backend_.load_many(std::span<const std::string>(keys));
+    } else {
+      Values values;
+      for (const std::string& key : keys) {
+        auto value = backend_.load(key);
+        if (!value) return std::move(value).error();
+        values.push_back(std::move(*value));
+      }
+      return values;
     }
-    return Error{ErrorCode::conflict, std::string("seenby: expected to win one of 64 compare-and-swaps of key \"")
-                                          .append(key(user))
-                                          .append("\", lost all")};
   }
 
-  /// One attempt at the one value of a user without a window; false when the compare-and-swap was lost.
-  [[nodiscard]] Result<bool> update_value(const User& user, std::span<const Digest> digests, Recorded& recorded) {
-    const std::string at = key(user);
-    auto blob = backend_.load(at);
-    if (!blob) return std::move(blob).error();
-    if (*blob && digests.empty()) return true;
-    std::vector<Digest> known;
-    const bool wants_history = replay_ && (!*blob || chain_.full(**blob, digests.size()));
-    if (wants_history) {
-      auto history = replay_(user, all_time);
-      if (!history) return std::move(history).error();
-      for (const SeenDigest& seen : *history) known.push_back(seen.digest);
+  /// Whether there is a value, its answers in `seen`.
+  [[nodiscard]] Result<bool> test(const User& user, const std::optional<Blob>& blob, const detail::SliceWindow& window,
+                                  std::span<const Digest> digests, std::vector<std::uint8_t>& seen) const {
+    const std::string at = detail::user_text(user);
+    if (blob) {
+      auto done = Record::test(*blob, hash_, window, digests, seen);
+      return done ? Result<bool>(true) : named(at, std::move(done).error());
     }
-    auto next = chain_.add(*blob ? std::span<const std::byte>(**blob) : std::span<const std::byte>(), hash_, digests,
-                           known, wants_history);
-    if (!next) return named(at, std::move(next).error());
-    auto swapped = backend_.compare_and_swap(at, *blob, next->blob);
-    if (swapped && *swapped) recorded = {next->newly_added, next->grew, next->rebuilt, 0};
-    return swapped;
+    auto old = load_old(at, window);
+    if (!old) return std::move(old).error();
+    std::fill(seen.begin(), seen.end(), std::uint8_t{0});
+    for (const detail::OldFilters& filters : old->filters) {
+      if (auto done = detail::test_filters(filters.filters, hash_, digests, seen); !done) {
+        return named(at, std::move(done).error());
+      }
+    }
+    return old->whole && !old->filters.empty();
+  }
+
+  template <class Digests>
+  Result<RecordOutcome> record_in(const User& user, Digests digests, std::int64_t slice) {
+    auto outcome = update(user, digests, slice);
+    auto& counter = outcome ? counters_->records : counters_->write_failures;
+    counter.fetch_add(digests.size(), std::memory_order_relaxed);
+    return outcome;
+  }
+
+  /// Load, add, compare-and-swap, until it holds.
+  Result<RecordOutcome> update(const User& user, std::span<const Digest> digests, std::int64_t slice) {
+    const std::string at = detail::user_text(user);
+    constexpr int tries = 64;
+    for (int attempt = 0; attempt < tries; ++attempt) {
+      const detail::SliceWindow window = current_window();
+      auto blob = backend_.load(at);
+      if (!blob) return std::move(blob).error();
+      if (*blob && digests.empty()) return RecordOutcome{};
+      OldSlices old;
+      if (!*blob) {
+        auto loaded = load_old(at, window);
+        if (!loaded) return std::move(loaded).error();
+        old = std::move(*loaded);
+      }
+      auto change = changed(user, at, *blob, old, window);
+      if (!change) return std::move(change).error();
+      Record& record = change->record;
+      RecordOutcome outcome;
+      if (window.is_live(slice)) outcome.newly_added = record.insert(digests, std::min(slice, window.newest));
+      outcome.grew = record.grew();
+      if (*blob && !record.changed()) return outcome;
+      auto swapped = backend_.compare_and_swap(at, *blob, record.encode());
+      if (!swapped) return std::move(swapped).error();
+      if (!*swapped) continue;
+      if (outcome.grew) counters_->growths.fetch_add(1, std::memory_order_relaxed);
+      if (change->rebuilt) counters_->rebuilds.fetch_add(1, std::memory_order_relaxed);
+      counters_->slices_dropped.fetch_add(record.dropped(), std::memory_order_relaxed);
+      if (auto gone = erase_all(old.keys); !gone) return std::move(gone).error();
+      return outcome;
+    }
+    return Error{
+        ErrorCode::conflict,
+        std::string("seenby: expected to win one of 64 compare-and-swaps of key \"").append(at).append("\", lost all")};
+  }
+
+  struct Change {
+    Record record;
+    bool rebuilt = false;
+  };
+  /// The record of a value, or of none, with what the history knows where there was none or not a sound one.
+  [[nodiscard]] Result<Change> changed(const User& user, const std::string& at, const std::optional<Blob>& blob,
+                                       OldSlices& old, const detail::SliceWindow& window) const {
+    Change change{Record(hash_, share_, window)};
+    bool wants_history = !blob;
+    if (blob) {
+      auto decoded = Record::decode(*blob, hash_, share_, window);
+      if (decoded) {
+        change.record = std::move(*decoded);
+        wants_history = change.record.has_old();
+      } else if (replay_ && heals(decoded.error().code)) {
+        wants_history = true;
+      } else {
+        return named(at, std::move(decoded).error());
+      }
+    }
+    for (detail::OldFilters& filters : old.filters) {
+      if (auto added = change.record.add_old(std::move(filters)); !added) return named(at, std::move(added).error());
+    }
+    if (!wants_history || !replay_) return change;
+    auto known = replay_(user, slices_.window_start(window.newest));
+    if (!known) return std::move(known).error();
+    if (known->size() >= change.record.old_items()) change.record.drop_old();
+    std::vector<FingerprintItem> items;
+    for (const SeenDigest& seen : *known) {
+      // A history whose clock runs ahead of ours must not open a slice that does not exist yet.
+      const std::int64_t slice = std::min(slices_.number(seen.seen_at), window.newest);
+      if (window.is_live(slice)) items.push_back({seen.digest, static_cast<std::uint8_t>(slice)});
+    }
+    change.rebuilt = !items.empty();
+    change.record.insert(items);
+    return change;
+  }
+  /// What a write may replace: bytes that were a value of ours. Another seed's or a newer format's stay.
+  [[nodiscard]] static bool heals(ErrorCode code) noexcept {
+    return code == ErrorCode::truncated || code == ErrorCode::corrupt || code == ErrorCode::too_large;
+  }
+
+  [[nodiscard]] static std::string list_key(const std::string& at) { return at + "@slices"; }
+  [[nodiscard]] static std::string slice_key(const std::string& at, std::int64_t slice) {
+    return std::string(at).append("@").append(std::to_string(slice));
+  }
+  /// The live slices of version 1, and the keys of all.
+  [[nodiscard]] Result<OldSlices> load_old(const std::string& at, const detail::SliceWindow& window) const {
+    OldSlices old;
+    auto blob = backend_.load(list_key(at));
+    if (!blob) return std::move(blob).error();
+    if (!*blob) return old;
+    auto list = detail::SliceList::decode(**blob);
+    if (!list) return named(list_key(at), std::move(list).error());
+    for (const auto& slice : list->slices) {
+      old.keys.push_back(slice_key(at, slice.number));
+      const std::int64_t since = slice.number * list->slice_seconds;
+      if (!detail::old_filters_live(since, window)) continue;
+      auto filters = backend_.load(old.keys.back());
+      if (!filters) return std::move(filters).error();
+      if (*filters) old.filters.push_back({since, std::move(**filters)});
+      old.whole = old.whole && (*filters || slice.opening);
+    }
+    old.keys.push_back(list_key(at));
+    return old;
+  }
+  [[nodiscard]] Result<bool> erase_all(const std::vector<std::string>& keys) {
+    bool any = false;
+    for (const std::string& key : keys) {
+      auto gone = backend_.erase(key);
+      if (!gone) return gone;
+      any = any || *gone;
+    }
+    return any;
+  }
+  /// A damaged list says nothing, and goes all the same. Where the list was lost, the slices of today's window are
+  /// tried.
+  [[nodiscard]] Result<bool> forget_old(const std::string& at, bool search) {
+    auto blob = backend_.load(list_key(at));
+    if (!blob) return std::move(blob).error();
+    std::vector<std::string> keys;
+    const auto list =
+        detail::SliceList::decode(*blob ? std::span<const std::byte>(**blob) : std::span<const std::byte>());
+    for (const auto& slice : list ? list->slices : std::vector<detail::SliceList::Slice>()) {
+      keys.push_back(slice_key(at, slice.number));
+    }
+    if (*blob) keys.push_back(list_key(at));
+    const detail::SliceWindow window = current_window();
+    for (std::int64_t age = -1; window.windowed() && !list && (search || *blob) && age <= window.max_age; ++age) {
+      keys.push_back(slice_key(at, window.newest - age));
+    }
+    return erase_all(keys);
   }
 
   mutable Backend backend_;
   StorePolicy policy_;
   Hash hash_;
   detail::SliceClock slices_;
+  double share_;
   Replay<User> replay_;
   std::unique_ptr<Counters> counters_;
-  Chain chain_;
 };
 
 }  // namespace seenby

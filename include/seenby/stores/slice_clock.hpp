@@ -10,6 +10,7 @@
 
 #include "seenby/clock.hpp"
 #include "seenby/detail/clock_guard.hpp"
+#include "seenby/histories/history.hpp"
 #include "seenby/sizing.hpp"
 #include "seenby/stores/policy.hpp"
 

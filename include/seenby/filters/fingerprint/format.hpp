@@ -91,7 +91,10 @@ void encode_table_header(const TableHeader& header, std::span<const std::byte> r
 /// Whether a table of this header can be asked with digests of this hash: kind and seed check agree.
 template <Hasher H>
 [[nodiscard]] Result<void> check_hash(const TableHeader& header, const H& hash) {
-  return check_hash(FilterHeader{.hash = header.hash, .seed_check = header.seed_check}, hash);
+  FilterHeader same;
+  same.hash = header.hash;
+  same.seed_check = header.seed_check;
+  return check_hash(same, hash);
 }
 
 /// The entries of a section's bytes. Errors: corrupt.
@@ -212,7 +215,7 @@ inline Result<TableHeader> decode_table_header(std::span<const std::byte> bytes,
   }
   if (header.shape.bucket_bits > FingerprintShape::max_bucket_bits ||
       header.shape.tail_bytes > FingerprintShape::max_tail_bytes) {
-    std::string message = "expected at most 28 bucket bits and 2 tail bytes, got ";
+    std::string message = "expected at most 28 bucket bits and 4 tail bytes, got ";
     message.append(std::to_string(header.shape.bucket_bits)).append(" and ");
     return header_error(ErrorCode::too_large, message.append(std::to_string(header.shape.tail_bytes)));
   }

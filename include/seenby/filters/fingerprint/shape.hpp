@@ -16,7 +16,7 @@ namespace seenby {
 struct FingerprintShape {
   /// 2^28 buckets of ten items each: 2.7 billion.
   static constexpr std::uint32_t max_bucket_bits = 28;
-  static constexpr std::uint32_t max_tail_bytes = 2;
+  static constexpr std::uint32_t max_tail_bytes = 4;
   /// A table grows when its buckets hold more than this on average. One vector compare covers 16 lanes, and at 10 on
   /// average 2.7% of the buckets are longer; the index costs 8 to 17 bits a bucket.
   static constexpr std::uint64_t items_per_bucket = 10;

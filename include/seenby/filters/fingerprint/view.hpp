@@ -125,21 +125,24 @@ class FingerprintView {
 };
 
 /// The shape for a table with `more` different new items in it, exactly large enough, that errs at most `share` until
-/// it grows again. `old` is null for a new table. O(1) while the bucket bits stay, O(count) when they grow.
+/// it grows again. It has fewer bucket bits than an old one of which little is left. `old` is null for a new table.
+/// O(1) while the bucket bits stay, O(count) when they change.
 [[nodiscard]] inline FingerprintShape grown_shape(const FingerprintView* old, std::uint64_t more, double share,
                                                   bool sliced) {
   detail::require_rate(share, "share");
-  const bool is_new = old == nullptr || old->count() == 0;
-  const std::uint64_t held = is_new ? 0 : old->count();
-  FingerprintShape shape{.bucket_bits = sizing::bucket_bits_for(held + more), .sliced = sliced};
+  const std::uint64_t held = old == nullptr ? 0 : old->count();
   std::uint64_t lanes = held + more;
-  if (!is_new && shape.bucket_bits <= old->shape().bucket_bits) {
-    shape.bucket_bits = old->shape().bucket_bits;
+  FingerprintShape shape{.bucket_bits = sizing::bucket_bits_for(lanes), .sliced = sliced};
+  const int spare_bits = old == nullptr ? 0 : old->shape().bucket_bits - shape.bucket_bits;
+  if (held > 0 && spare_bits > 0) ++shape.bucket_bits;  // it may grow again
+  if (held > 0 && (spare_bits == 0 || spare_bits == 1)) {
     shape.tail_bytes = old->shape().tail_bytes;
   } else {
-    const std::uint64_t to_come = std::max(shape.most_items(), held + more) - held;
-    shape.tail_bytes = sizing::tail_bytes_for(shape.bucket_bits, is_new ? 0.0 : old->estimated_fpr(), to_come, share);
-    if (!is_new) {
+    // Lanes of a shrunken table are cut where they get too long, as if inserted into it.
+    const std::uint64_t to_come = std::max(shape.most_items(), lanes) - (spare_bits < 0 ? held : 0);
+    const double rate = held == 0 ? 0 : old->estimated_fpr();
+    shape.tail_bytes = sizing::tail_bytes_for(shape.bucket_bits, rate, to_come, share);
+    if (held > 0) {
       shape.tail_bytes = std::max(shape.tail_bytes, old->shape().tail_bytes);
       lanes = old->lanes_at(shape.bucket_bits) + more;
     }

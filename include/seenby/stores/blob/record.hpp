@@ -1,0 +1,374 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// BlobRecord: one user's value in a BlobStore, a fingerprint table in format 2, asked and changed.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "seenby/detail/random_generation.hpp"
+#include "seenby/filters/fingerprint/format.hpp"
+#include "seenby/stores/blob/version_one.hpp"
+#include "seenby/stores/slice_clock.hpp"
+
+SEENBY_DETAIL_BEGIN
+
+/// The window that a store has now; without one, every item is in slice 0 and stays.
+struct SliceWindow {
+  std::int64_t newest = 0;
+  std::int64_t seconds = 0;  // what a slice covers; 0 without a window
+  std::uint8_t max_age = 0;  // slices behind the newest that still count
+
+  [[nodiscard]] bool windowed() const noexcept { return seconds != 0; }
+  [[nodiscard]] FingerprintWindow bytes() const noexcept { return {static_cast<std::uint8_t>(newest), max_age}; }
+  /// Whether a slice still counts; one that a clock ahead of ours opened does.
+  [[nodiscard]] bool is_live(std::int64_t slice) const noexcept { return !windowed() || newest - slice <= max_age; }
+  /// The same window in slices of another length, as a table written under that length has it.
+  [[nodiscard]] SliceWindow in(const TableHeader& header) const noexcept {
+    if (!windowed() || !header.shape.sliced) return {};
+    SliceWindow other = *this;
+    if (header.slice_seconds != seconds) {
+      other.seconds = header.slice_seconds;
+      other.newest = newest * seconds / other.seconds;
+      other.max_age = static_cast<std::uint8_t>(
+          std::min<std::int64_t>(254, (max_age * seconds + other.seconds - 1) / other.seconds));
+    }
+    other.newest = std::max<std::int64_t>(other.newest, header.newest);
+    return other;
+  }
+};
+
+/// Filters of version 1 that no history could replace: section kind 3, i64 the first second of the slice they were
+/// written in, then the filters.
+inline constexpr SectionKind old_filters = static_cast<SectionKind>(3);
+inline constexpr std::int64_t no_slice = std::numeric_limits<std::int64_t>::min();
+struct OldFilters {
+  std::int64_t since = no_slice;
+  std::vector<std::byte> filters;
+};
+
+/// Whether filters written in the slice that begins `since` still count.
+[[nodiscard]] inline bool old_filters_live(std::int64_t since, const SliceWindow& window) noexcept {
+  return since == no_slice || !window.windowed() || window.is_live(since / window.seconds);
+}
+
+template <Hasher H>
+class BlobRecord {
+ public:
+  /// What ages[i] says of an item that is not in the window.
+  static constexpr std::uint8_t unseen = 255;
+
+  /// ages[i] becomes the slices since digest i was last seen, as far as the value tells: at most 254, 0 without a
+  /// window, 255 where it is not there. Errors: those of the formats, and parameter_mismatch.
+  [[nodiscard]] static Result<void> ages(std::span<const std::byte> blob, const H& hash, const SliceWindow& window,
+                                         std::span<const Digest> digests, std::span<std::uint8_t> ages) {
+    std::fill(ages.begin(), ages.end(), unseen);
+    if (is_version_one(blob)) return add_filters(blob, hash, no_slice, window, digests, ages);
+    auto value = decode_table(blob);
+    if (!value) return std::move(value).error();
+    if (auto same = check_hash(value->header, hash); !same) return same;
+    const SliceWindow then = window.in(value->header);
+    if (!then.windowed()) {
+      for (std::size_t i = 0; i < digests.size(); ++i) ages[i] = value->table.may_contain(digests[i]) ? 0 : unseen;
+    } else if (then.newest - value->header.newest <= 254) {
+      for (std::size_t i = 0; i < digests.size(); ++i) ages[i] = value->table.age(digests[i], then.bytes());
+      if (then.seconds != window.seconds) {
+        for (std::uint8_t& age : ages) {
+          if (age != unseen) age = clamped_age(window.newest - slice_now(then.newest - age, then, window));
+        }
+      }
+    }
+    return for_each_old(value->sections, [&](std::int64_t since, std::span<const std::byte> filters) {
+      return add_filters(filters, hash, since, window, digests, ages);
+    });
+  }
+
+  /// seen[i] = 1 where the value may have digest i within the window, else 0. The same errors.
+  [[nodiscard]] static Result<void> test(std::span<const std::byte> blob, const H& hash, const SliceWindow& window,
+                                         std::span<const Digest> digests, std::span<std::uint8_t> seen) {
+    std::fill(seen.begin(), seen.end(), std::uint8_t{0});
+    if (is_version_one(blob)) return test_filters(blob, hash, digests, seen);
+    auto value = decode_table(blob);
+    if (!value) return std::move(value).error();
+    if (auto same = check_hash(value->header, hash); !same) return same;
+    const SliceWindow then = window.in(value->header);
+    if (!then.windowed()) {
+      check(value->table.ref(), digests.data(), digests.size(), seen.data());
+    } else if (then.newest - value->header.newest <= 254) {
+      check(value->table.ref(then.bytes()), digests.data(), digests.size(), seen.data());
+    }
+    return for_each_old(value->sections, [&](std::int64_t since, std::span<const std::byte> filters) -> Result<void> {
+      return old_filters_live(since, window) ? test_filters(filters, hash, digests, seen) : Result<void>{};
+    });
+  }
+
+  /// An empty record.
+  BlobRecord(const H& hash, double share, const SliceWindow& window) : hash_(hash), share_(share), window_(window) {
+    header_.hash = H::kind;
+    header_.seed_check = seed_check(hash);
+    header_.generation = random_generation();
+    set_window(window.newest);
+  }
+
+  /// A value to change: what left the window goes, and slices become those of this window. The same errors.
+  [[nodiscard]] static Result<BlobRecord> decode(std::span<const std::byte> blob, const H& hash, double share,
+                                                 const SliceWindow& window) {
+    BlobRecord record(hash, share, window);
+    if (is_version_one(blob)) {
+      if (auto added = record.add_old({no_slice, {blob.begin(), blob.end()}}); !added) return std::move(added).error();
+      return record;
+    }
+    auto value = decode_table(blob);
+    if (!value) return std::move(value).error();
+    if (auto same = check_hash(value->header, hash); !same) return std::move(same).error();
+    record.take_table(*value);
+    auto taken = record.take_sections(value->sections);
+    if (!taken) return std::move(taken).error();
+    return record;
+  }
+
+  /// Keeps filters of version 1 beside the table. The same errors.
+  [[nodiscard]] Result<void> add_old(OldFilters filters) {
+    const auto count = [&](const FilterHeader& header, const std::byte*) { old_items_ += header.items; };
+    if (auto sound = for_each_filter(filters.filters, hash_, count); !sound) return sound;
+    if (old_filters_live(filters.since, window_)) old_.push_back(std::move(filters));
+    changed_ = true;
+    return {};
+  }
+  /// The items in filters of version 1, and those filters themselves.
+  [[nodiscard]] std::uint64_t old_items() const noexcept { return old_items_; }
+  [[nodiscard]] bool has_old() const noexcept { return !old_.empty(); }
+  void drop_old() {
+    changed_ = changed_ || has_old();
+    old_.clear();
+  }
+
+  /// Adds items, each in its slice (absolute, within the window). Says how many were not there.
+  std::size_t insert(std::span<const Digest> digests, std::int64_t slice) {
+    std::vector<FingerprintItem> items;
+    items.reserve(digests.size());
+    for (const Digest digest : digests) items.push_back({digest, static_cast<std::uint8_t>(slice)});
+    return insert(items);
+  }
+  std::size_t insert(std::vector<FingerprintItem>& items) {
+    FingerprintTable now(header_.shape, header_.count, body_.data());
+    // What is there is made newer in place; what is not, once each, asks for room.
+    std::sort(items.begin(), items.end(), [&](const FingerprintItem& a, const FingerprintItem& b) {
+      return a.digest != b.digest ? a.digest < b.digest : bytes_.age(a.slice) < bytes_.age(b.slice);
+    });
+    items.erase(
+        std::unique(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.digest == b.digest; }),
+        items.end());
+    std::erase_if(items, [&](const FingerprintItem& item) {
+      if (!now.view().may_contain(item.digest)) return !window_.windowed() && in_old(item.digest);
+      changed_ = now.insert(item, bytes_) == FingerprintTable::Inserted::renewed || changed_;
+      return true;
+    });
+    if (!items.empty()) rebuild(items);
+    return items.size();
+  }
+
+  [[nodiscard]] bool changed() const noexcept { return changed_; }
+  [[nodiscard]] bool grew() const noexcept { return grew_; }
+  /// Slices that left the window.
+  [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_; }
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    std::vector<std::byte> sections = other_;
+    TableHeader header = header_;
+    for (const OldFilters& filters : old_) append_old(sections, filters);
+    header.covers_body = true;
+    header.share = share_;
+    header.sequence = header_.sequence + 1;
+    header.section_count = static_cast<std::uint16_t>(other_count_ + old_.size());
+    header.section_bytes = static_cast<std::uint32_t>(sections.size());
+    std::vector<std::byte> blob(table_header_bytes);
+    blob.insert(blob.end(), body_.begin(), body_.end());
+    blob.insert(blob.end(), sections.begin(), sections.end());
+    const std::span<std::byte> all(blob);
+    encode_table_header(header, all.subspan(table_header_bytes), all.template first<table_header_bytes>());
+    return blob;
+  }
+
+ private:
+  [[nodiscard]] static bool is_version_one(std::span<const std::byte> blob) noexcept {
+    return !blob.empty() && blob[0] == static_cast<std::byte>(format_magic | format_version);
+  }
+  [[nodiscard]] static std::uint8_t clamped_age(std::int64_t age) noexcept {
+    return static_cast<std::uint8_t>(std::clamp<std::int64_t>(age, 0, 254));
+  }
+  /// Today's slice of one of another length: of its last second, so that nothing is dropped early.
+  [[nodiscard]] static std::int64_t slice_now(std::int64_t slice, const SliceWindow& of,
+                                              const SliceWindow& now) noexcept {
+    return std::min(now.newest, (slice * of.seconds + of.seconds - 1) / now.seconds);
+  }
+
+  template <class Visit>
+  [[nodiscard]] static Result<void> for_each_old(std::span<const std::byte> sections, Visit&& visit) {
+    Section section;
+    while (next_section(sections, section)) {
+      if (section.kind != old_filters || section.bytes.size() < 8) continue;
+      const auto since = static_cast<std::int64_t>(load_le<std::uint64_t>(section.bytes.data()));
+      if (auto done = visit(since, section.bytes.subspan(8)); !done) return done;
+    }
+    return {};
+  }
+  [[nodiscard]] static Result<void> add_filters(std::span<const std::byte> filters, const H& hash, std::int64_t since,
+                                                const SliceWindow& window, std::span<const Digest> digests,
+                                                std::span<std::uint8_t> ages) {
+    if (!old_filters_live(since, window)) return {};
+    std::vector<std::uint8_t> seen(digests.size());
+    const bool timeless = since == no_slice || !window.windowed();
+    const std::uint8_t age = timeless ? std::uint8_t{0} : clamped_age(window.newest - since / window.seconds);
+    auto tested = test_filters(filters, hash, digests, seen);
+    for (std::size_t i = 0; tested && i < seen.size(); ++i) {
+      if (seen[i] != 0) ages[i] = std::min(ages[i], age);
+    }
+    return tested;
+  }
+  static void append_old(std::vector<std::byte>& sections, const OldFilters& filters) {
+    const std::size_t at = sections.size();
+    sections.resize(at + section_header_bytes + 8);
+    store_le(sections.data() + at, static_cast<std::uint16_t>(old_filters));
+    store_le(sections.data() + at + 4, static_cast<std::uint32_t>(8 + filters.filters.size()));
+    store_le(sections.data() + at + 8, static_cast<std::uint64_t>(filters.since));
+    sections.insert(sections.end(), filters.filters.begin(), filters.filters.end());
+  }
+
+  /// The newest slice, as the header and the table's bytes count it.
+  void set_window(std::int64_t newest) noexcept {
+    newest = std::max<std::int64_t>(newest, 0);
+    header_.shape.sliced = window_.windowed();
+    header_.slice_seconds = static_cast<std::uint32_t>(window_.seconds);
+    header_.newest = window_.windowed() ? static_cast<std::uint32_t>(newest) : 0;
+    bytes_ = {static_cast<std::uint8_t>(header_.newest), window_.max_age};
+  }
+
+  /// A table under this window: its dead lanes are dropped, its slices counted anew where their length is another.
+  void take_table(const TableValue& value) {
+    const SliceWindow then = window_.in(value.header);
+    const bool was_sliced = value.header.shape.sliced;
+    header_.generation = value.header.generation;
+    header_.sequence = value.header.sequence;
+    if (was_sliced && window_.windowed() && then.newest - value.header.newest > 254) {
+      // Every lane is dead, and so old that its byte no longer says so.
+      changed_ = true;
+      ++dropped_;
+      return;
+    }
+    TableHeader old = value.header;
+    const auto old_bytes = std::span(value_body(value), static_cast<std::size_t>(old.shape.bytes()));
+    body_.assign(old_bytes.begin(), old_bytes.end());
+    if (then.windowed()) drop_dead(old, then);
+    if (then.windowed() && then.seconds != window_.seconds) count_slices_anew(old, then);
+    set_window(then.windowed() && then.seconds == window_.seconds ? then.newest : window_.newest);
+    if (was_sliced == window_.windowed()) {
+      header_.shape = old.shape;
+      header_.count = old.count;
+      return;
+    }
+    // Slices come or go: what has none is as if seen now.
+    changed_ = true;
+    const std::vector<std::byte> from = std::move(body_);
+    const FingerprintView view(old.shape, old.count, from.data());
+    const bool sliced = header_.shape.sliced;
+    header_.shape = old.shape;
+    header_.shape.sliced = sliced;
+    body_.assign(static_cast<std::size_t>(header_.shape.bytes()), std::byte{0});
+    FingerprintTable table(header_.shape, 0, body_.data());
+    const FingerprintWindow all{was_sliced ? static_cast<std::uint8_t>(old.newest) : bytes_.newest, 255};
+    static_cast<void>(table.rebuild(&view, {}, all));
+    header_.count = table.count();
+  }
+  [[nodiscard]] static const std::byte* value_body(const TableValue& value) noexcept { return value.table.ref().index; }
+  void drop_dead(TableHeader& old, const SliceWindow& then) {
+    std::array<bool, 256> dead{};
+    const FingerprintRef lanes = FingerprintView(old.shape, old.count, body_.data()).ref(then.bytes());
+    for (std::uint32_t at = 0; at < old.count; ++at) {
+      if (const std::uint8_t age = lane_age(lanes, at); age > then.max_age) dead[age] = true;
+    }
+    dropped_ += static_cast<std::uint64_t>(std::count(dead.begin(), dead.end(), true));
+    FingerprintTable table(old.shape, old.count, body_.data());
+    if (table.drop(then.bytes()) == 0) return;
+    changed_ = true;
+    // Exactly as many lanes as are left.
+    const std::vector<std::byte> from = body_;
+    const FingerprintView view(old.shape, table.count(), from.data());
+    old.count = table.count();
+    old.shape.capacity = table.count();
+    body_.assign(static_cast<std::size_t>(old.shape.bytes()), std::byte{0});
+    FingerprintTable fitted(old.shape, 0, body_.data());
+    static_cast<void>(fitted.rebuild(&view, {}, then.bytes()));
+  }
+  void count_slices_anew(const TableHeader& old, const SliceWindow& then) {
+    changed_ = true;
+    const std::size_t at =
+        static_cast<std::size_t>(old.shape.index_bytes() + old.shape.capacity * (old.shape.lane_bytes() - 1));
+    for (std::uint32_t i = 0; i < old.count; ++i) {
+      const std::int64_t slice = then.newest - then.bytes().age(std::to_integer<std::uint8_t>(body_[at + i]));
+      const std::int64_t now = std::max(slice_now(slice, then, window_), window_.newest - window_.max_age);
+      body_[at + i] = static_cast<std::byte>(now);
+    }
+  }
+  /// Sections of other kinds stay as they are.
+  [[nodiscard]] Result<void> take_sections(std::span<const std::byte> sections) {
+    Section section;
+    for (auto rest = sections; next_section(rest, section);) {
+      if (section.kind == old_filters) continue;
+      const std::byte* const from = section.bytes.data() - section_header_bytes;
+      other_.insert(other_.end(), from, section.bytes.data() + section.bytes.size());
+      ++other_count_;
+    }
+    const bool changed = changed_;
+    auto taken = for_each_old(sections, [&](std::int64_t since, std::span<const std::byte> filters) {
+      return add_old({since, {filters.begin(), filters.end()}});
+    });
+    changed_ = changed;
+    return taken;
+  }
+
+  [[nodiscard]] bool in_old(Digest digest) const {
+    std::uint8_t seen = 0;
+    for (const OldFilters& filters : old_) {
+      static_cast<void>(test_filters(filters.filters, hash_, std::span(&digest, 1), std::span(&seen, 1)));
+    }
+    return seen != 0;
+  }
+  void rebuild(std::vector<FingerprintItem>& items) {
+    const FingerprintView view(header_.shape, header_.count, body_.data());
+    const FingerprintShape shape = grown_shape(&view, items.size(), share_, window_.windowed());
+    std::vector<std::byte> body(static_cast<std::size_t>(shape.bytes()));
+    FingerprintTable table(shape, 0, body.data());
+    static_cast<void>(table.rebuild(&view, items, bytes_));  // the shape has room for all
+    if (shape.bucket_bits != header_.shape.bucket_bits) {
+      grew_ = header_.count > 0;
+      header_.generation = random_generation();
+    }
+    header_.shape = shape;
+    header_.count = table.count();
+    body_ = std::move(body);
+    changed_ = true;
+  }
+
+  H hash_;
+  double share_;
+  SliceWindow window_;
+  FingerprintWindow bytes_;  // the window as the table's bytes count it
+  TableHeader header_;
+  std::vector<std::byte> body_;
+  std::vector<OldFilters> old_;
+  std::uint64_t old_items_ = 0;
+  std::vector<std::byte> other_;
+  std::uint16_t other_count_ = 0;
+  bool changed_ = false;
+  bool grew_ = false;
+  std::uint64_t dropped_ = 0;
+};
+
+SEENBY_DETAIL_END
