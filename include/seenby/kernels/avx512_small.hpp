@@ -228,7 +228,8 @@ SEENBY_AVX512_INLINE __m512i count_step(const Filter (&filters)[Filters], const 
     const __m512i bytes = _mm512_load_si512(lanes.bytes[w % 4].data());
     __m512i byte = filters[0].offset(w, w < 4 ? bytes : _mm512_srli_epi32(bytes, 4));
     __m512i bit = _mm512_load_si512(lanes.bit[w].data());
-    // Kept in registers: read again as operands for the second filter, a step took 37 cycles on Zen 4 instead of 25.
+    // Kept in registers: read again as operands for the second filter, a step took 37 cycles on Zen 4 instead of 25
+    // (seenby_bench_micro --benchmark_filter=kernel/avx512/pair_lanes).
     asm("" : "+v"(byte), "+v"(bit));
 #pragma GCC unroll 2
     for (std::size_t f = 0; f < Filters; ++f) {

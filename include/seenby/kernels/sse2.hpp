@@ -12,7 +12,7 @@ SEENBY_DETAIL_BEGIN
 namespace sse2 {
 
 /// The mask of four words of a block. SSE2 has neither a 32-bit multiplication nor a shift by lane: two widening
-/// multiplications and a shuffle stand for the first, and 2^s is made as a float (s in the exponent) and converted.
+/// multiplications and a shuffle replace the first, and 2^s is made as a float (s in the exponent) and converted.
 /// 2^31 is out of an int's range, and what the conversion then gives is that very bit.
 [[nodiscard]] inline __m128i half_mask(__m128i low, std::size_t first_word) noexcept {
   const std::uint32_t* salts = split_block_salts.data() + first_word;
