@@ -217,6 +217,39 @@ TEST_CASE("Forgetting finds every slice, whatever window it was recorded under a
   }
 }
 
+TEST_CASE("A clock that is a year ahead for a moment empties no window, in Redis neither", "[redis]") {
+  const RedisServer server;
+  Time wall{std::chrono::seconds{1'700'000'000}};
+  std::chrono::seconds steady{0};
+  const StorePolicy policy{.window = std::chrono::hours{24 * 30},
+                           .slices = 30,
+                           .clock = Clock([&] { return wall; }, [&] { return steady; })};
+  RedisStore<> store(server.socket_url(), policy);
+  RedisStore<> other(server.socket_url(), policy);
+  for (const std::uint64_t user : {1, 2}) REQUIRE(record(store, user, {user}));
+  REQUIRE(ask(other, {1, 2}, {1, 2}).seen() == 2);
+  wall += days(365);
+  for (RedisStore<>* each : {&store, &other}) {
+    CHECK(ask(*each, {1, 2}, {1, 2}).seen() == 2);
+    for (const std::uint64_t user : {1, 2}) REQUIRE(record(*each, user, {user + 10}));
+  }
+  wall -= days(365);
+  CHECK(ask(store, {1, 2}, {1, 2, 11, 12}).seen() == 4);
+  for (const std::string key : {"seenby:{1}*", "seenby:{2}*"}) {
+    const Reply keys = server.call({"KEYS", key});
+    REQUIRE(keys.array()->size() == 2);  // the list and one slice
+    for (const Reply& each : *keys.array()) CHECK(server.call_integer({"TTL", *each.string()}) > 29 * 86'400);
+  }
+  wall += days(365);
+  CHECK(store.forget(1).or_throw());
+  CHECK(server.call({"KEYS", "seenby:{1}*"}).array()->empty());
+  // What was recorded in the wrong year would never age: it does.
+  wall -= days(365);
+  wall += days(32);
+  steady += days(32);
+  CHECK(ask(store, {2}, {2, 12}).seen() == 0);
+}
+
 TEST_CASE("What was recorded under other slices stays seen after a change of the window's slices", "[redis]") {
   const RedisServer server;
   ManualClock clock;

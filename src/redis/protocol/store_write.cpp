@@ -372,11 +372,14 @@ std::string StoreWriter::refresh_ttl_text() const {
 }
 
 std::int64_t StoreWriter::slice_ttl(std::int64_t slice) const {
-  if (state_.slices.slice_seconds() > std::chrono::seconds(std::chrono::hours{24 * 36'525}).count()) {
-    return px(std::chrono::seconds::max());
-  }
-  const std::int64_t end = (slice + state_.slices.tested()) * state_.slices.slice_seconds() + clock_slack_seconds;
-  return std::max<std::int64_t>(1, end - state_.now().time_since_epoch().count()) * 1000;
+  const std::int64_t length = state_.slices.slice_seconds();
+  if (length > std::chrono::seconds(std::chrono::hours{24 * 36'525}).count()) return px(std::chrono::seconds::max());
+  // A clock that jumped ahead must not let a slice expire at once: the time is one of the newest slice's.
+  const std::int64_t newest = newest_slice();
+  const std::int64_t now =
+      std::clamp(state_.now().time_since_epoch().count(), newest * length, (newest + 1) * length - 1);
+  const std::int64_t end = (slice + state_.slices.tested()) * length + clock_slack_seconds;
+  return std::max<std::int64_t>(1, end - now) * 1000;
 }
 
 Error StoreWriter::unexpected(const Reply& reply, std::string_view key) {
