@@ -9,7 +9,9 @@
 #include "seenby/histories/memory_history.hpp"
 #include "seenby/redis/store.hpp"
 #include "seenby/select/seen_filter.hpp"
+#include "support/counting_executor.hpp"
 #include "support/redis_server.hpp"
+#include "support/redis_store_fixture.hpp"
 
 using namespace seenby;
 using namespace seenby::redis;
@@ -110,10 +112,28 @@ TEST_CASE("After a login the pages of the known user hide what the anonymous one
   CHECK(server.call_integer({"DBSIZE"}) == 1 + 1);  // and the kind of the store's items
 }
 
+TEST_CASE("A request is one round trip through the facade, however large its pool and however many its users",
+          "[redis][000-05]") {
+  const RedisServer server;
+  auto counting = std::make_shared<CountingExecutor>(make_executor(server.socket_url()).value());
+  SeenFilter filter{RedisStore<>(counting, {.users_per_request = 3, .window = std::chrono::hours{24}, .slices = 4})};
+  const auto pool = filter.pool(sequence(0, 3'000));
+  for (const std::uint64_t user : {1, 2, 3}) {
+    REQUIRE(filter.record_all(user, sequence(user * 1'000 - 1'000, 1'000)));
+  }
+  counting->trips = 0;
+  // Nothing is left: every candidate is asked about, of all users.
+  CHECK(filter.select_unseen(pool, {1, 2, 3}).size() <= 3);
+  CHECK(counting->trips == 1);
+  CHECK(filter.select_unseen(pool, {1, 3}, {.limit = 10}).size() == 10);
+  CHECK(counting->trips == 2);
+}
+
 TEST_CASE("A tick's many pages are one round trip through the facade, too", "[redis]") {
   const RedisServer server;
   using Filter = SeenFilter<RedisStore<>>;
-  Filter filter{RedisStore<>(server.socket_url(), {.users_per_request = 2})};
+  auto counting = std::make_shared<CountingExecutor>(make_executor(server.socket_url()).value());
+  Filter filter{RedisStore<>(counting, {.users_per_request = 2})};
   std::vector<std::uint64_t> items(100);
   for (std::uint64_t i = 0; i < 100; ++i) items[i] = i;
   const auto pool = filter.pool(items);
@@ -124,7 +144,9 @@ TEST_CASE("A tick's many pages are one round trip through the facade, too", "[re
   std::vector<Filter::Request<std::uint64_t>> requests;
   for (const auto& pair : users) requests.emplace_back(pool, pair, SelectOptions<std::uint64_t>{.limit = 10});
   std::vector<Selection<std::uint64_t>> pages(requests.size());
+  counting->trips = 0;
   filter.select_many(requests, pages);
+  CHECK(counting->trips == 1);
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const auto alone = filter.select_unseen(pool, std::span<const std::uint64_t>(users[i]), {.limit = 10});
     REQUIRE(pages[i].size() == 10);

@@ -18,43 +18,6 @@
 namespace seenby::redis {
 namespace {
 
-/// ARGV: "1" to create, rate, capacity, expansion (0: NONSCALING), milliseconds to live ("": none), "1" to refresh
-/// them, then the items. Answers "missing", or what BF.RESERVE said ("0": not asked) followed by what BF.MADD said.
-/// Chunks of 1,000, since unpack() fails at 8,000.
-const Script& add_script() {
-  static const Script script(R"lua(
-local key, made = KEYS[1], 0
-if ARGV[1] == '1' then
-  if ARGV[4] == '0' then
-    made = redis.pcall('BF.RESERVE', key, ARGV[2], ARGV[3], 'NONSCALING')
-  else
-    made = redis.pcall('BF.RESERVE', key, ARGV[2], ARGV[3], 'EXPANSION', ARGV[4])
-  end
-  if made.err and not string.find(made.err, 'item exists', 1, true) then return {made} end
-elseif redis.call('EXISTS', key) == 0 then
-  return {'missing'}
-end
-local out, last = {made}, #ARGV
-for at = 7, last, 1000 do
-  local to = math.min(at + 999, last)
-  local added = redis.pcall('BF.MADD', key, unpack(ARGV, at, to))
-  if added.err then
-    out[#out + 1] = added
-    break
-  end
-  local short = #added < to - at + 1
-  for i = 1, #added do
-    out[#out + 1] = added[i]
-    if type(added[i]) == 'table' then short = true end
-  end
-  if short then break end
-end
-if ARGV[5] ~= '' and (ARGV[6] == '1' or (made ~= 0 and made.ok)) then redis.call('PEXPIRE', key, ARGV[5]) end
-return out
-)lua");
-  return script;
-}
-
 /// One script call carries at most so many items, history included: Redis takes 2^20 arguments.
 constexpr std::size_t most_items = 1'000'000;
 constexpr std::chrono::seconds probe_pause{5};
@@ -94,6 +57,40 @@ std::int64_t now_nanoseconds() noexcept {
 }
 
 }  // namespace
+
+const Script& bloom_add_script() {
+  static const Script script(R"lua(
+local key, made = KEYS[1], 0
+if ARGV[1] == '1' then
+  if ARGV[4] == '0' then
+    made = redis.pcall('BF.RESERVE', key, ARGV[2], ARGV[3], 'NONSCALING')
+  else
+    made = redis.pcall('BF.RESERVE', key, ARGV[2], ARGV[3], 'EXPANSION', ARGV[4])
+  end
+  if made.err and not string.find(made.err, 'item exists', 1, true) then return {made} end
+elseif redis.call('EXISTS', key) == 0 then
+  return {'missing'}
+end
+local out, last = {made}, #ARGV
+for at = 7, last, 1000 do
+  local to = math.min(at + 999, last)
+  local added = redis.pcall('BF.MADD', key, unpack(ARGV, at, to))
+  if added.err then
+    out[#out + 1] = added
+    break
+  end
+  local short = #added < to - at + 1
+  for i = 1, #added do
+    out[#out + 1] = added[i]
+    if type(added[i]) == 'table' then short = true end
+  end
+  if short then break end
+end
+if ARGV[5] ~= '' and (ARGV[6] == '1' or (made ~= 0 and made.ok)) then redis.call('PEXPIRE', key, ARGV[5]) end
+return out
+)lua");
+  return script;
+}
 
 std::string rate_text(double rate) {
   std::array<char, 32> buffer{};
@@ -255,7 +252,7 @@ Command BloomProtocol::State::add_command(const Write& write, bool create) const
       create ? "1" : "0", rate, size, expansion, ttl, options_.time_to_live == TimeToLive::refreshed ? "1" : "0"};
   arguments.insert(arguments.end(), write.items.begin(), write.items.end());
   const std::string_view keys[] = {write.key};
-  Command call = add_script().call(keys, arguments);
+  Command call = bloom_add_script().call(keys, arguments);
   // A number or an error an item.
   call.expects_at_most(4'096 + 256 * write.items.size());
   return call;
@@ -306,7 +303,7 @@ std::vector<BloomProtocol::State::Added> BloomProtocol::State::run(std::span<con
   std::vector<Command> batch;
   batch.reserve(writes.size());
   for (const Write* write : writes) batch.push_back(add_command(*write, create));
-  const std::vector<const Script*> scripts(batch.size(), &add_script());
+  const std::vector<const Script*> scripts(batch.size(), &bloom_add_script());
   std::vector<Added> all;
   all.reserve(writes.size());
   const auto replies = execute_scripts(*executor_, batch, scripts, deadline());

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "redis/transport/script.hpp"
 #include "seenby/redis/bloom_store.hpp"
 
 namespace seenby::redis {
@@ -17,6 +18,11 @@ namespace seenby::redis {
 /// An error rate as BF.RESERVE gets it: the shortest text that reads back as the same number. 1e-7 stays 1e-07; a
 /// fixed number of decimals would make 0.000000 of it, which the module refuses at best.
 [[nodiscard]] std::string rate_text(double rate);
+
+/// ARGV: "1" to create, rate, capacity, expansion (0: NONSCALING), milliseconds to live ("": none), "1" to refresh
+/// them, then the items. Answers "missing", or what BF.RESERVE said ("0": not asked) followed by what BF.MADD said.
+/// Chunks of 1,000, since unpack() fails at 8,000.
+[[nodiscard]] const Script& bloom_add_script();
 
 class BloomProtocol::State {
  public:

@@ -22,7 +22,9 @@
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/sizing.hpp"
 #include "support/article_code.hpp"
+#include "support/counting_executor.hpp"
 #include "support/redis_server.hpp"
+#include "support/redis_store_fixture.hpp"
 
 using namespace seenby;
 using namespace seenby::redis;
@@ -402,4 +404,19 @@ TEST_CASE("Nonsense in the article's options is refused", "[redis][article]") {
   CHECK_THROWS_AS(Store(nowhere, {.default_exponent = 4}), std::invalid_argument);
   CHECK_THROWS_AS(Store(nowhere, {.max_exponent = 32}), std::invalid_argument);
   CHECK_THROWS_AS(Store(nowhere, {.target_fpr = 0}), std::invalid_argument);
+}
+
+TEST_CASE("A look-up in the article's layout is one round trip for all users; a second for those that grew",
+          "[redis][000-05]") {
+  const RedisServer server;
+  auto counting = std::make_shared<seenby::test::CountingExecutor>(executor_of(server));
+  ArticleStore<> store(counting);
+  const std::vector<std::uint64_t> users{1, 2, 3};
+  for (const std::uint64_t user : users) REQUIRE(seenby::test::record(store, user, {user, 9}));
+  counting->trips = counting->commands = 0;
+  CHECK(seenby::test::ask(store, users, {1, 2, 3, 9}).seen() == 4);
+  CHECK(counting->trips == 1);
+  CHECK(counting->commands == 9);
+  REQUIRE(seenby::test::record(store, 1, {77}));
+  CHECK(counting->trips == 2);
 }
