@@ -16,6 +16,8 @@ namespace seenby {
 
 /// Seconds since the Unix epoch. Windows, tokens and histories use it; nothing in seenby needs finer time.
 using Time = std::chrono::sys_seconds;
+/// A `since` that leaves nothing out.
+inline constexpr Time all_time = Time::min();
 
 /// The system's clock.
 [[nodiscard]] inline Time system_time() {
@@ -89,7 +91,7 @@ template <class AnyClock, class Unit, class Rep, class Period>
 /// The earliest time that is within the window now; the earliest there is where the window is zero. Not for negative
 /// windows.
 [[nodiscard]] constexpr Time window_start(Time now, std::chrono::seconds window) noexcept {
-  return window.count() == 0 ? Time::min() : saturating_add(saturating_add(now, -window), std::chrono::seconds{1});
+  return window.count() == 0 ? all_time : saturating_add(saturating_add(now, -window), std::chrono::seconds{1});
 }
 
 }  // namespace seenby

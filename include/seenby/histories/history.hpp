@@ -34,9 +34,6 @@ struct SeenEvent {
   std::string id{};
 };
 
-/// A `since` that leaves nothing out.
-inline constexpr Time all_time = Time::min();
-
 /// An exact record of who saw what: SQLite, PostgreSQL, your own. What a SeenFilter needs of it.
 ///
 /// - `append` makes the items durable, all or none, before it returns a value. Seeing an item again keeps the later
