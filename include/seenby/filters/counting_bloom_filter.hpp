@@ -169,7 +169,7 @@ class CountingBloomFilter {
   [[nodiscard]] std::vector<std::byte> encode() const {
     detail::ContainerWriter writer(detail::ContainerKind::counting);
     writer.put(shape_.bits);
-    writer.put(shape_.hash_count | (shape_.layout == LayoutKind::classic_v1 ? 0 : layout_in_hash_count));
+    writer.put(shape_.hash_count | (shape_.layout == LayoutKind::classic ? layout_byte << 8 : 0));
     writer.put(static_cast<std::uint8_t>(Hash::kind));
     writer.put(seed_check(hash_));
     writer.put(target_fpr_);
@@ -184,18 +184,18 @@ class CountingBloomFilter {
     if (!reader) return std::move(reader).error();
     FilterHeader named;
     named.shape.bits = reader->template take<std::uint64_t>();
-    named.shape.hash_count = reader->template take<std::uint32_t>();
-    named.shape.layout =
-        (named.shape.hash_count & layout_in_hash_count) != 0 ? LayoutKind::classic : LayoutKind::classic_v1;
-    named.shape.hash_count &= ~layout_in_hash_count;
+    const auto k_and_layout = reader->template take<std::uint32_t>();
+    named.shape.hash_count = k_and_layout & 0xffU;
+    named.shape.layout = k_and_layout >> 8 == 0 ? LayoutKind::classic_v1 : LayoutKind::classic;
     named.hash = static_cast<HashKind>(reader->template take<std::uint8_t>());
     named.seed_check = reader->template take<std::uint16_t>();
     named.target_fpr = reader->template take<double>();
     const auto items = reader->template take<std::uint64_t>();
     const auto counters = reader->take_bytes();
-    const bool sane = reader->complete() && named.shape.bits > 0 && named.shape.bits % 64 == 0 &&
-                      named.shape.hash_count >= 1 && named.shape.hash_count <= max_hash_count &&
-                      counters.size() == named.shape.bits / 2 && named.target_fpr > 0 && named.target_fpr < 1;
+    const bool sane = reader->complete() && (k_and_layout >> 8 == 0 || k_and_layout >> 8 == layout_byte) &&
+                      named.shape.bits > 0 && named.shape.bits % 64 == 0 && named.shape.hash_count >= 1 &&
+                      named.shape.hash_count <= max_hash_count && counters.size() == named.shape.bits / 2 &&
+                      named.target_fpr > 0 && named.target_fpr < 1;
     if (!sane) {
       return detail::container_error(ErrorCode::corrupt, "expected a counting filter, but its fields cannot be");
     }
@@ -210,8 +210,8 @@ class CountingBloomFilter {
   }
 
  private:
-  /// Byte 1 of the field that holds k is the layout's number; layout 1 is written as 0.
-  static constexpr std::uint32_t layout_in_hash_count = static_cast<std::uint32_t>(LayoutKind::classic) << 8;
+  /// Stands behind k, in the field's next byte; layout 1 is written as 0.
+  static constexpr std::uint32_t layout_byte = static_cast<std::uint32_t>(LayoutKind::classic);
 
   /// An item's places, each once: where two of its positions fall together it has one counter, not one counted twice.
   class Places {

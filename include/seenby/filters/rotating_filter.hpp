@@ -245,6 +245,8 @@ class RotatingFilter {
     RotatingFilter window(std::move(options), std::move(hash));
     window.volume_ = volume;
     window.time_ = detail::ClockGuard(window.start_of(latest));
+    const Time resumed = window.time_.latest();
+    if (resumed != Time::min() && window.epoch_of(resumed) != latest) return damaged("time");
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto epoch = reader->template take<std::int64_t>();
       const auto part = reader->take_bytes();
