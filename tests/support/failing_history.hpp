@@ -24,7 +24,7 @@ class FailingHistory {
   std::size_t fail_write = 0;           ///< the write of this number, from 1, is refused...
   bool throws = false;                  ///< ... or throws
   bool done_before_failing = false;     ///< ... after it was done: the answer was lost
-  std::function<void()> after_merge{};  ///< called when rows have moved
+  std::function<void()> after_write{};  ///< called after every merge and forget
 
   [[nodiscard]] Result<void> append(std::uint64_t user, Items items, Time when) {
     return guarded<void>([&] { return rows_.append(user, items, when); });
@@ -36,11 +36,13 @@ class FailingHistory {
     return rows_.seen_since(user, since);
   }
   [[nodiscard]] Result<bool> forget(std::uint64_t user) {
-    return guarded<bool>([&] { return rows_.forget(user); });
+    auto forgotten = guarded<bool>([&] { return rows_.forget(user); });
+    if (after_write) after_write();
+    return forgotten;
   }
   [[nodiscard]] Result<bool> merge(std::uint64_t from, std::uint64_t into) {
     auto merged = guarded<bool>([&] { return rows_.merge(from, into); });
-    if (after_merge) after_merge();
+    if (after_write) after_write();
     return merged;
   }
   [[nodiscard]] std::size_t size(std::uint64_t user) const { return rows_.seen_since(user)->size(); }

@@ -129,8 +129,8 @@ TEST_CASE("a record of the user who goes, while a merge runs, is in one place wh
   std::thread writer;
   std::atomic<bool> recorded{false};
   // Between the history's merge and the store's: the record must wait, or its halves part.
-  history.after_merge = [&] {
-    history.after_merge = nullptr;
+  history.after_write = [&] {
+    history.after_write = nullptr;
     writer = std::thread([&] { recorded = filter.record(alice, 77).has_value(); });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     CHECK_FALSE(recorded);
@@ -144,6 +144,23 @@ TEST_CASE("a record of the user who goes, while a merge runs, is in one place wh
   REQUIRE(filter.merge_users(alice, bob));
   CHECK(filter.ask(bob, 77) == Answer::seen);
   CHECK(history.size(bob) == 31);
+}
+
+TEST_CASE("a record of a user who is being forgotten comes after it, whole", "[concurrent]") {
+  test::FailingHistory history;
+  SeenFilter filter{Store{}, history};
+  REQUIRE(filter.record_all(alice, range(0, 30)));
+  std::thread writer;
+  history.after_write = [&] {
+    history.after_write = nullptr;
+    writer = std::thread([&] { (void)filter.record(alice, 77); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  REQUIRE(filter.forget(alice));
+  writer.join();
+  CHECK(filter.ask(alice, 77) == Answer::seen);
+  CHECK(filter.ask(alice, 7) == Answer::unseen);
+  CHECK(history.size(alice) == 1);
 }
 
 TEST_CASE("nothing acknowledged is lost by merges under a storm of records", "[concurrent]") {

@@ -30,36 +30,16 @@
 #include "seenby/result.hpp"
 #include "seenby/select/candidate_pool.hpp"
 #include "seenby/select/candidates.hpp"
-#include "seenby/select/merge_gate.hpp"
 #include "seenby/select/overlays.hpp"
 #include "seenby/select/page_builder.hpp"
 #include "seenby/select/requirements.hpp"
+#include "seenby/select/seen_counters.hpp"
 #include "seenby/select/selection.hpp"
 #include "seenby/select/shadow.hpp"
+#include "seenby/select/write_gate.hpp"
 #include "seenby/stores/filter_store.hpp"
 
 namespace seenby {
-
-/// Everything a person tunes by, since construction. A request of select_many counts as one of select_unseen; ask() and
-/// an empty record count nothing.
-struct SeenCounters {
-  std::uint64_t requests = 0;
-  std::uint64_t candidates_checked = 0;  ///< of fallback pools too
-  std::uint64_t removed = 0;             ///< candidates that the filters, or what a request knew, took off the page
-  std::uint64_t duplicates = 0;          ///< repeats in a pool, and in a fallback pool of what the page has already
-  std::uint64_t underfilled_pages = 0;
-  std::uint64_t unknown_users = 0;           ///< users of requests whose filter could not be asked
-  std::uint64_t lookups = 0;                 ///< history look-ups by Verify
-  std::uint64_t verified = 0;                ///< false positives won back by them
-  std::uint64_t write_failures = 0;          ///< items that the history or the store refused, or threw at
-  std::uint64_t over_user_budget = 0;        ///< requests of more users than the policy's users_per_request
-  std::uint64_t shadow_requests = 0;         ///< requests that the exact referee judged (see SeenFilter::shadow)
-  std::uint64_t shadow_fresh = 0;            ///< candidates in them that the judged users had not seen
-  std::uint64_t shadow_wrong_hides = 0;      ///< of those, hidden by a filter: over shadow_fresh, the wrong-hide rate
-  std::uint64_t shadow_false_negatives = 0;  ///< seen candidates that a filter called unseen; must stay 0
-  std::uint64_t shadow_underfilled = 0;      ///< pages that exact sets would have filled and the filters did not
-  StoreCounters store;
-};
 
 /// Which of these items has this user, or neither of these two users, already seen?
 ///
@@ -123,9 +103,8 @@ class SeenFilter {
   // Record
 
   /// Marks an item as seen, now or at the time of the event. When it returns a value, no later selection shows the item
-  /// to this user within the window; what was seen before the window is acknowledged and goes to the history alone,
-  /// where the store takes times. An error says which write failed: the history's (nothing was recorded) or the
-  /// store's (the history has it).
+  /// to this user within the window; of what was seen before the window the history alone keeps a record. An error says
+  /// which write failed: the history's (nothing was recorded) or the store's (the history has it).
   template <HashableItem Item>
   Result<RecordOutcome> record(const user_type& user, const Item& item, std::optional<Time> when = {}) {
     const auto handed = hand_on(item);
@@ -180,10 +159,13 @@ class SeenFilter {
   }
 
   /// Removes every trace of a user: the history's rows where there is one, the filter, hides, items in flight. True
-  /// when there was any. An error leaves it half done at worst; calling it again finishes it. The history goes first,
-  /// since a record in between would bring all of it back.
+  /// when there was any. An error leaves it half done at worst; calling it again finishes it. A record of the user that
+  /// comes meanwhile waits, in this process. The history goes first, since a record by another in between would bring
+  /// all of it back.
   Result<bool> forget(const user_type& user) {
     const auto key = detail::user_key(user);
+    const std::size_t hash = detail::UserKeyHash{}(key);
+    const detail::WriteGate::Alone alone(exact_->gate, hash, hash);
     bool any = false;
     if constexpr (has_history) {
       auto rows = history_->forget(user);
@@ -193,7 +175,6 @@ class SeenFilter {
     if (exact_->shadow) exact_->shadow->forget(key);
     auto stored = store_.forget(user);
     if (!stored) return stored;
-    if (exact_->shadow) exact_->shadow->forget(key);
     return exact_->overlays.forget(key) || *stored || any;
   }
 
@@ -207,7 +188,7 @@ class SeenFilter {
     const auto into_key = detail::user_key(into);
     if (from_key == into_key) return {};
     const detail::UserKeyHash hash;
-    const detail::MergeGate::Merge alone(exact_->gate, hash(from_key), hash(into_key));
+    const detail::WriteGate::Alone alone(exact_->gate, hash(from_key), hash(into_key));
     if constexpr (has_history) {
       if (auto moved = history_->merge(from, into); !moved) return std::move(moved).error();
     }
@@ -303,26 +284,9 @@ class SeenFilter {
   [[nodiscard]] const Store& store() const noexcept { return store_; }
   [[nodiscard]] History& history() const noexcept requires has_history { return *history_; }
   [[nodiscard]] SeenCounters counters() const {
-    const auto sum = [this](Counter counter) { return counters_.sum(counter); };
-    SeenCounters all{.requests = sum(requests_counter),
-                     .candidates_checked = sum(checked_counter),
-                     .removed = sum(removed_counter),
-                     .duplicates = sum(duplicates_counter),
-                     .underfilled_pages = sum(underfilled_counter),
-                     .unknown_users = sum(unknown_counter),
-                     .lookups = sum(lookups_counter),
-                     .verified = sum(verified_counter),
-                     .write_failures = sum(write_failures_counter),
-                     .over_user_budget = sum(over_user_budget_counter),
-                     .store = store_.counters()};
-    if (exact_->shadow) {
-      const auto& counts = exact_->shadow->counts();
-      all.shadow_requests = counts.requests.load(std::memory_order_relaxed);
-      all.shadow_fresh = counts.fresh.load(std::memory_order_relaxed);
-      all.shadow_wrong_hides = counts.wrong_hides.load(std::memory_order_relaxed);
-      all.shadow_false_negatives = counts.false_negatives.load(std::memory_order_relaxed);
-      all.shadow_underfilled = counts.underfilled.load(std::memory_order_relaxed);
-    }
+    SeenCounters all = counters_.read();
+    all.store = store_.counters();
+    if (exact_->shadow) exact_->shadow->add_to(all);
     return all;
   }
 
@@ -330,32 +294,11 @@ class SeenFilter {
   using Key = decltype(detail::user_key(std::declval<const user_type&>()));
   template <class Item>
   using Builder = detail::PageBuilder<Store, History, Item>;
-  struct NoGate {
-    struct Record {
-      Record(NoGate&, std::size_t) noexcept {}
-    };
-  };
-  using Gate = std::conditional_t<detail::MergingStore<Store>, detail::MergeGate, NoGate>;
   struct Exact {
     detail::Overlays<Key> overlays;
-    Gate gate;
+    detail::WriteGate gate;
     std::unique_ptr<detail::Shadow<Key>> shadow;
   };
-  enum Counter : std::size_t {
-    requests_counter,
-    checked_counter,
-    removed_counter,
-    duplicates_counter,
-    underfilled_counter,
-    unknown_counter,
-    lookups_counter,
-    verified_counter,
-    write_failures_counter,
-    over_user_budget_counter,
-    counter_count
-  };
-  using Counters = detail::ThreadCounters<counter_count>;
-
   [[nodiscard]] Time now() const { return detail::now_of(store_.policy()); }
 
   template <class Range>
@@ -373,16 +316,6 @@ class SeenFilter {
 
   // Record
 
-  /// Counts the items of a write that ends, or is thrown out of, before it is done.
-  struct CountedWrite {
-    const Counters& counters;
-    std::size_t items;
-    bool done = false;
-    ~CountedWrite() {
-      if (!done) counters.row().add(write_failures_counter, items);
-    }
-  };
-
   template <class Item>
   Result<RecordOutcome> write(const user_type& user, std::span<const Item> items, std::optional<Time> when) {
     if (items.empty()) return RecordOutcome{};
@@ -394,8 +327,8 @@ class SeenFilter {
   Result<RecordOutcome> write_batch(const user_type& user, const ItemBatch<Item>& batch, std::optional<Time> when) {
     Exact& exact = *exact_;
     const auto key = detail::user_key(user);
-    CountedWrite counted{counters_, batch.size()};
-    [[maybe_unused]] const typename Gate::Record no_merge(exact.gate, detail::UserKeyHash{}(key));
+    detail::FacadeCounters::Write counted{counters_, batch.size()};
+    const detail::WriteGate::Record among_others(exact.gate, detail::UserKeyHash{}(key));
     // A record that no part needs the time of does not read the clock.
     const bool timed =
         has_history || when || exact.shadow || exact.overlays.last.keeps() || !exact.overlays.in_flight.empty();
@@ -497,7 +430,7 @@ class SeenFilter {
 
   template <class Item>
   void finish(const ItemBatch<Item>& asked, std::span<const user_type> users, Selection<Item>& page) const {
-    count(page, users.size());
+    counters_.count(page, users.size(), store_.policy().users_per_request);
     if (exact_->shadow) {
       detail::shadow_request(*exact_->shadow, store_, users, asked, now(), page.state().limit, page.underfilled());
     }
@@ -518,28 +451,10 @@ class SeenFilter {
     throw std::invalid_argument(message.append(std::to_string(users)));
   }
 
-  template <class Item>
-  void count(const Selection<Item>& page, std::size_t users) const noexcept {
-    auto row = counters_.row();
-    row.add(requests_counter, 1);
-    row.add(checked_counter, page.checked());
-    row.add(removed_counter, page.removed());
-    if (page.duplicates() != 0) row.add(duplicates_counter, page.duplicates());
-    if (page.underfilled()) row.add(underfilled_counter, 1);
-    if (!page.unknown_users().empty()) row.add(unknown_counter, page.unknown_users().size());
-    if (users > store_.policy().users_per_request) row.add(over_user_budget_counter, 1);
-    if (page.lookups() == 0) return;
-    row.add(lookups_counter, page.lookups());
-    const auto picks = page.picks();
-    row.add(verified_counter,
-            static_cast<std::uint64_t>(std::count_if(
-                picks.begin(), picks.end(), [](const Pick& pick) { return pick.reason == PickReason::verified; })));
-  }
-
   Store store_;
   History* history_ = nullptr;
   std::unique_ptr<Exact> exact_;
-  Counters counters_;
+  detail::FacadeCounters counters_;
 };
 
 }  // namespace seenby

@@ -17,6 +17,7 @@
 #include "seenby/clock.hpp"
 #include "seenby/detail/user_key.hpp"
 #include "seenby/hash.hpp"
+#include "seenby/select/seen_counters.hpp"
 #include "seenby/stores/filter_store.hpp"
 
 SEENBY_DETAIL_BEGIN
@@ -94,6 +95,13 @@ class Shadow {
     }
   }
   [[nodiscard]] Counts& counts() noexcept { return counts_; }
+  void add_to(SeenCounters& all) const noexcept {
+    all.shadow_requests = counts_.requests.load(std::memory_order_relaxed);
+    all.shadow_fresh = counts_.fresh.load(std::memory_order_relaxed);
+    all.shadow_wrong_hides = counts_.wrong_hides.load(std::memory_order_relaxed);
+    all.shadow_false_negatives = counts_.false_negatives.load(std::memory_order_relaxed);
+    all.shadow_underfilled = counts_.underfilled.load(std::memory_order_relaxed);
+  }
 
  private:
   struct Entry {

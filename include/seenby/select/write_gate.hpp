@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// MergeGate: a record of a user and a merge that moves what the user saw never overlap.
+// WriteGate: a record of a user never overlaps a merge that moves what the user saw, nor a forget.
 
 #include <algorithm>
 #include <array>
@@ -12,18 +12,18 @@
 
 SEENBY_DETAIL_BEGIN
 
-/// Users share stripes by their hash; a stripe holds any number of records or one merge. A record costs two atomic
-/// operations, and waits only while a merge of its stripe is under way.
-class MergeGate {
+/// Users share stripes by their hash; a stripe holds any number of records, or one writer alone. A record costs two
+/// atomic operations, and waits only while a merge or a forget of its stripe is under way.
+class WriteGate {
   using Stripe = std::atomic<std::uint32_t>;
-  static constexpr std::uint32_t merging = std::uint32_t{1} << 31;  // the other bits count records
+  static constexpr std::uint32_t alone = std::uint32_t{1} << 31;  // the other bits count records
 
  public:
   class Record {
    public:
-    Record(MergeGate& gate, std::size_t user_hash) noexcept : stripe_(gate.stripe(user_hash)) { enter(stripe_, 1); }
+    Record(WriteGate& gate, std::size_t user_hash) noexcept : stripe_(gate.stripe(user_hash)) { enter(stripe_, 1); }
     ~Record() {
-      if (stripe_.fetch_sub(1, std::memory_order_release) == (merging | 1)) stripe_.notify_all();
+      if (stripe_.fetch_sub(1, std::memory_order_release) == (alone | 1)) stripe_.notify_all();
     }
     Record(const Record&) = delete;
     Record& operator=(const Record&) = delete;
@@ -32,26 +32,26 @@ class MergeGate {
     Stripe& stripe_;
   };
 
-  class Merge {
+  class Alone {
    public:
     /// Both users' stripes, always in one order.
-    Merge(MergeGate& gate, std::size_t from_hash, std::size_t into_hash) noexcept
+    Alone(WriteGate& gate, std::size_t from_hash, std::size_t into_hash) noexcept
         : first_(std::min(&gate.stripe(from_hash), &gate.stripe(into_hash))),
           second_(std::max(&gate.stripe(from_hash), &gate.stripe(into_hash))) {
       lock(*first_);
       if (second_ != first_) lock(*second_);
     }
-    ~Merge() {
+    ~Alone() {
       unlock(*first_);
       if (second_ != first_) unlock(*second_);
     }
-    Merge(const Merge&) = delete;
-    Merge& operator=(const Merge&) = delete;
+    Alone(const Alone&) = delete;
+    Alone& operator=(const Alone&) = delete;
 
    private:
     static void lock(Stripe& stripe) noexcept {
-      enter(stripe, merging);
-      for (std::uint32_t now = stripe.load(std::memory_order_acquire); now != merging;
+      enter(stripe, alone);
+      for (std::uint32_t now = stripe.load(std::memory_order_acquire); now != alone;
            now = stripe.load(std::memory_order_acquire)) {
         stripe.wait(now, std::memory_order_relaxed);
       }
@@ -67,7 +67,7 @@ class MergeGate {
  private:
   static void enter(Stripe& stripe, std::uint32_t add) noexcept {
     for (std::uint32_t now = stripe.load(std::memory_order_relaxed);;) {
-      if ((now & merging) != 0) {
+      if ((now & alone) != 0) {
         stripe.wait(now, std::memory_order_relaxed);
         now = stripe.load(std::memory_order_relaxed);
       } else if (stripe.compare_exchange_weak(now, now + add, std::memory_order_acquire, std::memory_order_relaxed)) {
