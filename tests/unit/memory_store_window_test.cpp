@@ -276,7 +276,7 @@ TEST_CASE("users merge slice by slice and nothing either has seen is lost") {
       std::size_t lost = 0;
       for (const auto by : ask(store, {2}, all)) lost += by == 0 ? 1U : 0U;
       CHECK(lost == 0);
-      CHECK(store.users() == 1);
+      CHECK(store.users() == (next > 0 ? 1U : 0U));  // two batches of nothing make no user
       CHECK_FALSE(store.forget(1).value());
       CHECK((store.counters().over_budget > 0 || store.expected_fpr(2) <= 0.0101));
     }
