@@ -233,6 +233,27 @@ TEST_CASE("an erased item is gone, and no other goes with it", "[fingerprint_tab
   CHECK(owned.insert(items.front()) == Inserted::added);
 }
 
+TEST_CASE("what a table of many groups drops takes no live lane with it") {
+  std::vector<seenby::FingerprintItem> items;
+  for (std::uint64_t i = 0; i < 5'000; ++i) {
+    items.push_back({seenby::Xxh3Hash{}(i), static_cast<std::uint8_t>(i % 7)});
+  }
+  auto sorted = items;
+  const auto shape = seenby::grown_shape(nullptr, items.size(), 0.01, true);
+  std::vector<std::byte> body(static_cast<std::size_t>(shape.bytes()));
+  seenby::FingerprintTable table(shape, 0, body.data());
+  REQUIRE(table.rebuild(nullptr, sorted, {.newest = 6, .max_age = 6}));
+  for (std::uint8_t newest = 7; newest < 12; ++newest) {
+    const seenby::FingerprintWindow window{.newest = newest, .max_age = 6};
+    table.drop(window);
+    std::size_t lost = 0;
+    for (const auto& item : items) {
+      if (window.is_live(item.slice) && !table.view().may_contain(item.digest, window)) ++lost;
+    }
+    CHECK(lost == 0);
+  }
+}
+
 TEST_CASE("a sliced table tells ages, takes late events, and drops what left the window",
           "[fingerprint_table][003-03]") {
   SEENBY_RANDOM(random);

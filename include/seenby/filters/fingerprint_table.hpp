@@ -81,9 +81,10 @@ class FingerprintTable {
     BucketEnds ends(*this);
     detail::LaneRun next = lanes_of(table, 0);
     for (std::uint64_t bucket = 0; bucket < buckets(); ++bucket) {
-      // The next bucket begins where this one's old end says: read it before the new one is there.
+      // The next bucket begins where this one ended: its length is read before there is a new end, and its first lane
+      // is counted on, since its group's base may be new already.
       const detail::LaneRun run = next;
-      if (bucket + 1 < buckets()) next = lanes_of(table, bucket + 1);
+      if (bucket + 1 < buckets()) next = {run.first + run.count, lanes_of(table, bucket + 1).count};
       ends.begin(bucket, kept);
       for (std::uint32_t at = run.first; at < run.first + run.count; ++at) {
         if (lane_age(table, at) > window.max_age) continue;
