@@ -2,6 +2,12 @@
 // SPDX-License-Identifier: MIT
 // The umbrella: everything that needs only xxHash.
 
+// Windows' macros of these names would take the standard library's functions.
+#pragma push_macro("min")
+#pragma push_macro("max")
+#undef min
+#undef max
+
 #include "seenby/answer.hpp"
 #include "seenby/clock.hpp"
 #include "seenby/filters/bloom_filter.hpp"
@@ -40,3 +46,6 @@
 #include "seenby/stores/memory_store.hpp"
 #include "seenby/stores/salted_store.hpp"
 #include "seenby/version.hpp"
+
+#pragma pop_macro("min")
+#pragma pop_macro("max")

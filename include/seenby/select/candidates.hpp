@@ -55,14 +55,14 @@ class RepeatFinder {
   /// True when digests repeat; then first_at() lists the places of the different ones, in order. O(n).
   [[nodiscard]] bool find(std::span<const Digest> digests) {
     first_at_.clear();
-    const std::size_t slots = 4 * std::bit_ceil(std::max<std::size_t>(digests.size(), 8));
-    if (table_.size() < slots) table_.resize(slots);
-    std::fill_n(table_.begin(), slots, 0U);
-    const int shift = 64 - std::countr_zero(slots);
+    const std::size_t table_size = 4 * std::bit_ceil(std::max<std::size_t>(digests.size(), 8));
+    if (table_.size() < table_size) table_.resize(table_size);
+    std::fill_n(table_.begin(), table_size, 0U);
+    const int shift = 64 - std::countr_zero(table_size);
     bool repeats = false;
     for (std::size_t i = 0; i < digests.size(); ++i) {
       std::size_t slot = digests[i].value >> shift;
-      while (table_[slot] != 0 && digests[table_[slot] - 1] != digests[i]) slot = (slot + 1) & (slots - 1);
+      while (table_[slot] != 0 && digests[table_[slot] - 1] != digests[i]) slot = (slot + 1) & (table_size - 1);
       if (table_[slot] != 0) {
         if (!repeats) note_all_before(i);
         repeats = true;

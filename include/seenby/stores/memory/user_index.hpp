@@ -57,7 +57,7 @@ class UserIndex {
   /// Where a table is: its first granule and its number of slots in one word, so that readers see both or neither.
   struct Table {
     std::uint32_t block = 0;
-    std::uint32_t slots = 0;
+    std::uint32_t slot_count = 0;
   };
 
   /// `skipped_bits` of the hash's top choose the shard, and say nothing about the position.
@@ -73,29 +73,29 @@ class UserIndex {
   [[nodiscard]] static std::uint32_t units_for(std::uint64_t users) noexcept {
     return static_cast<std::uint32_t>((users * 4 / 3 + unit_slots) / unit_slots);
   }
-  [[nodiscard]] std::uint32_t units() const noexcept { return table().slots / unit_slots; }
+  [[nodiscard]] std::uint32_t units() const noexcept { return table().slot_count / unit_slots; }
   [[nodiscard]] bool is_full() const noexcept {
-    return users_ + 1 > static_cast<std::uint64_t>(table().slots) * 85 / 100;
+    return users_ + 1 > static_cast<std::uint64_t>(table().slot_count) * 85 / 100;
   }
 
   /// Where a look-up begins: the table as it was then, and the first slot to look at.
   struct Probe {
     std::uint64_t* first;
-    std::uint32_t slots;
+    std::uint32_t slot_count;
     std::uint32_t at;
     [[nodiscard]] std::uint64_t* slot() const noexcept { return first + std::size_t{at} * slot_words; }
   };
   [[nodiscard, gnu::always_inline]] Probe probe(const AddressSpace& space, const Key& key) const noexcept {
     const Table now = table();
-    return {space.at(now.block), now.slots, position(key.hash, now.slots)};
+    return {space.at(now.block), now.slot_count, position(key.hash, now.slot_count)};
   }
   /// The handle word of a key's slot, null when there is none. Safe beside a writer; bounded by the table's size.
   [[nodiscard, gnu::always_inline]] static std::uint64_t* find(Probe from, const Key& key) noexcept {
-    for (std::uint32_t probes = 0; probes < from.slots; ++probes) {
+    for (std::uint32_t probes = 0; probes < from.slot_count; ++probes) {
       std::uint64_t* const slot = from.slot();
       if (load_word_acquire(slot + Words) == 0) return nullptr;
       if (same_key(slot, key)) return slot + Words;
-      if (++from.at == from.slots) from.at = 0;
+      if (++from.at == from.slot_count) from.at = 0;
     }
     return nullptr;
   }
@@ -117,10 +117,10 @@ class UserIndex {
     auto hole = static_cast<std::uint32_t>(static_cast<std::size_t>(handle_word - Words - first) / slot_words);
     std::uint32_t at = hole;
     for (;;) {
-      if (++at == now.slots) at = 0;
+      if (++at == now.slot_count) at = 0;
       const std::uint64_t* const slot = first + std::size_t{at} * slot_words;
       if (load_word(slot + Words) == 0) break;
-      const std::uint32_t wanted = position(key_of_words(read_key(slot), seed).hash, now.slots);
+      const std::uint32_t wanted = position(key_of_words(read_key(slot), seed).hash, now.slot_count);
       // The slot may move back to the hole unless its probe starts after the hole (cyclically).
       const bool starts_after_hole = hole < at ? (wanted > hole && wanted <= at) : (wanted > hole || wanted <= at);
       if (starts_after_hole) continue;
@@ -135,7 +135,7 @@ class UserIndex {
   template <class Visit>
   void for_each(const AddressSpace& space, Visit&& visit) const {
     const Table now = table();
-    for (std::uint32_t i = 0; i < now.slots; ++i) {
+    for (std::uint32_t i = 0; i < now.slot_count; ++i) {
       std::uint64_t* const slot = space.at(now.block) + std::size_t{i} * slot_words;
       if (load_word(slot + Words) != 0) visit(read_key(slot), slot + Words);
     }
@@ -148,9 +148,9 @@ class UserIndex {
   /// Adds a key to any table that has room for it.
   std::uint64_t* place(const AddressSpace& space, Table table, const Key& key, std::uint64_t handle) const noexcept {
     std::uint64_t* const first = space.at(table.block);
-    std::uint32_t at = position(key.hash, table.slots);
+    std::uint32_t at = position(key.hash, table.slot_count);
     while (load_word(first + std::size_t{at} * slot_words + Words) != 0) {
-      if (++at == table.slots) at = 0;
+      if (++at == table.slot_count) at = 0;
     }
     std::uint64_t* const slot = first + std::size_t{at} * slot_words;
     for (std::size_t i = 0; i < Words; ++i) store_word(slot + i, key.words[i]);
@@ -161,9 +161,9 @@ class UserIndex {
   void replace(AddressSpace& space, Table next, std::uint32_t users, ReadSequence& sequence) noexcept {
     const Table old = table();
     users_ = users;
-    table_.store(next.block | (std::uint64_t{next.slots} << 32), std::memory_order_release);
+    table_.store(next.block | (std::uint64_t{next.slot_count} << 32), std::memory_order_release);
     sequence.memory_unlinked();
-    if (old.slots != 0) space.give_back(old.block, old.slots / unit_slots);
+    if (old.slot_count != 0) space.give_back(old.block, old.slot_count / unit_slots);
   }
   /// Moves all users into a table of another size. Throws std::bad_alloc.
   void resize(AddressSpace& space, std::uint32_t new_units, ReadSequence& sequence, std::uint64_t seed) {
@@ -176,8 +176,8 @@ class UserIndex {
 
  private:
   /// By the 32 bits of the hash after those that choose the shard.
-  [[nodiscard]] std::uint32_t position(std::uint64_t hash, std::uint32_t slots) const noexcept {
-    return static_cast<std::uint32_t>((((hash << skipped_bits_) >> 32) * slots) >> 32);
+  [[nodiscard]] std::uint32_t position(std::uint64_t hash, std::uint32_t slot_count) const noexcept {
+    return static_cast<std::uint32_t>((((hash << skipped_bits_) >> 32) * slot_count) >> 32);
   }
   [[nodiscard]] static bool same_key(const std::uint64_t* slot, const Key& key) noexcept {
     for (std::size_t i = 0; i < Words; ++i) {
