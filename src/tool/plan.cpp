@@ -24,6 +24,7 @@
 #include "seenby/filters/format.hpp"
 #include "seenby/sizing.hpp"
 #include "store_price.hpp"
+#include "traffic.hpp"
 #include "units.hpp"
 
 namespace seenby::tool {
@@ -39,6 +40,9 @@ struct PlanOptions {
   std::string slices = "1";
   std::string users_per_request = "1";
   std::string layout = "classic";
+  std::string requests_per_second;
+  std::string replicas = "1";
+  std::string node_memory = "16G";
   std::string hashes;
   std::string bits;
   std::string median_items;
@@ -199,6 +203,7 @@ struct Plan {
   std::uint64_t exact_total_bytes = 0;
   std::optional<double> grown_bytes;
   StorePrice store;
+  std::optional<Cluster> cluster;    ///< where requests a second are given
   std::vector<std::uint64_t> table;  ///< for how many items a user the rates are listed
 };
 
@@ -215,6 +220,17 @@ std::vector<std::uint64_t> items_to_list(const Plan& plan) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
   return list;
+}
+
+std::optional<Cluster> parse_cluster(const PlanOptions& options, const Plan& plan) {
+  if (options.requests_per_second.empty()) return std::nullopt;
+  return cluster_for(
+      {.users = plan.store.active_users,
+       .bytes_per_user = plan.store.bytes.mean,
+       .requests_per_second = static_cast<double>(parse_count("--requests-per-second", options.requests_per_second)),
+       .users_per_request = plan.design.users_per_request,
+       .replicas = parse_count("--replicas", options.replicas, 0),
+       .node_bytes = static_cast<double>(parse_count("--node-memory", options.node_memory))});
 }
 
 Plan make_plan(const PlanOptions& options) {
@@ -253,7 +269,31 @@ Plan make_plan(const PlanOptions& options) {
     plan.grown_bytes = grown_bytes_per_user(design, population);
     if (!options.users.empty()) plan.store.active_users = static_cast<double>(design.users);
   }
+  plan.cluster = parse_cluster(options, plan);
   return plan;
+}
+
+nlohmann::ordered_json as_json(const Cluster& cluster) {
+  return {{"nodes", cluster.nodes},
+          {"memory_bytes", cluster.memory_bytes},
+          {"largest_node_users", cluster.largest_node_users},
+          {"largest_node_bytes", cluster.largest_node_bytes},
+          {"network_bytes_per_second", cluster.network_bytes_per_second},
+          {"cpu_seconds_per_second", cluster.cpu_seconds_per_second},
+          {"whole_value_bytes_cpu", cluster.whole_value_bytes_cpu},
+          {"whole_value_bytes_network", cluster.whole_value_bytes_network}};
+}
+
+void add_cluster(Report& report, const Cluster& cluster) {
+  report.heading("Redis Cluster, values as large as MemoryStore's records");
+  report.row("nodes", with_commas(cluster.nodes) + ", the fullest " + as_bytes(cluster.largest_node_bytes) + " of " +
+                          as_short(cluster.largest_node_users) + " users");
+  report.row("memory", as_bytes(cluster.memory_bytes) + " with replicas");
+  report.row("network", as_bytes(cluster.network_bytes_per_second) + " a second");
+  report.row("server CPU", as_short(cluster.cpu_seconds_per_second) + " s a second, one request a call");
+  report.row("whole values pay up to", as_bytes(cluster.whole_value_bytes_network) + " on the network, " +
+                                           as_bytes(cluster.whole_value_bytes_cpu) +
+                                           " of the server's time (100 candidates)");
 }
 
 nlohmann::ordered_json as_json(const Plan& plan) {
@@ -296,6 +336,7 @@ nlohmann::ordered_json as_json(const Plan& plan) {
         {"exact_set_bytes_per_user", plan.store.exact_bytes},
         {"total_bytes", times_users(plan.store.bytes.mean, static_cast<std::uint64_t>(plan.store.active_users))}}},
   };
+  if (plan.cluster) json["cluster"] = as_json(*plan.cluster);
   for (const std::uint64_t items : plan.table) json["rates"].push_back(at(items));
   if (plan.grown_bytes) {
     json["mean_items"] = plan.population.mean;
@@ -351,6 +392,7 @@ Report as_report(const Plan& plan) {
                  (design.window.count() > 0 ? " (those with something in the window)" : ""));
   report.row("exact sets", as_bytes(store.exact_bytes) + " a user (std::unordered_" +
                                (design.window.count() > 0 ? "map of ids to times)" : "set of ids)"));
+  if (plan.cluster) add_cluster(report, *plan.cluster);
   report.heading("Fresh candidates hidden by mistake (" + std::to_string(design.users_per_request) +
                  (design.users_per_request == 1 ? " user" : " users") + " a request, budget " + as_percent(design.fpr) +
                  ")");
@@ -403,6 +445,10 @@ void add_plan(CLI::App& app) {
   add("--layout", options->layout, "LAYOUT", "Layout of the bits: classic or split-block")
       ->check(CLI::IsMember({"classic", "split-block"}))
       ->capture_default_str();
+  auto* requests =
+      add("--requests-per-second", options->requests_per_second, "N", "Price a Redis Cluster that answers");
+  add("--replicas", options->replicas, "N", "Of each of its nodes")->capture_default_str()->needs(requests);
+  add("--node-memory", options->node_memory, "BYTES", "A node's memory")->capture_default_str()->needs(requests);
   add("--hashes", options->hashes, "K", "Fix k, with --bits: the rates of a filter as it is, classic layout");
   add("--bits", options->bits, "M", "Fix m, rounded up to whole 64-bit words");
   auto* from = add("--from", options->from, "EVENTS", "Take users and items from an event log ('-': standard input)");

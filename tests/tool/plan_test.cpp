@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The prices that `seenby plan` quotes, against figures worked out by hand.
 
+#include <algorithm>
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
@@ -194,6 +195,61 @@ TEST_CASE("bare ids are 6.67 times as much at 1%, not ten times", "[003-11]") {
   const auto plan = json_of({"plan", "--users", "100M", "--items", "2000"});
   CHECK(plan["exact_ratio"].get<double>() == Approx(6.67).epsilon(0.005));
   CHECK(run_seenby({"plan", "--users", "100M", "--items", "2000"}).out.find("6.67 times as much") != std::string::npos);
+}
+
+TEST_CASE("a cluster is sized by its fullest node, its processors and its network") {
+  const std::vector<std::string> base{"plan", "--users", "1G", "--items", "100", "--requests-per-second", "100K"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), base.begin(), base.end());
+    return json_of(more);
+  };
+  const auto plan = with({});
+  const double record = plan["memory_store"]["bytes_per_user"]["mean"];
+  const auto& cluster = plan["cluster"];
+  CHECK(cluster["memory_bytes"].get<double>() > 2 * 1e9 * record);
+  CHECK(cluster["network_bytes_per_second"].get<double>() > 100e3 * record);
+  CHECK(cluster["largest_node_bytes"].get<double>() <= 16e9);
+  CHECK(cluster["nodes"].get<double>() * 16e9 >= 1e9 * record);
+  CHECK(with({"--replicas", "0"})["cluster"]["memory_bytes"].get<double>() * 2 ==
+        Approx(cluster["memory_bytes"].get<double>()));
+  CHECK(with({"--node-memory", "4G"})["cluster"]["nodes"].get<double>() > 3.5 * cluster["nodes"].get<double>());
+  CHECK(with({"--users-per-request", "2"})["cluster"]["network_bytes_per_second"].get<double>() >
+        1.5 * cluster["network_bytes_per_second"].get<double>());
+  // A small population under many requests: processors decide.
+  const auto busy = json_of({"plan", "--users", "1K", "--items", "100", "--requests-per-second", "1M"})["cluster"];
+  CHECK(busy["nodes"].get<double>() == Approx(busy["cpu_seconds_per_second"].get<double>() / 0.5).epsilon(0.1));
+  CHECK_FALSE(json_of({"plan", "--items", "100"}).contains("cluster"));
+}
+
+namespace {
+
+/// CRC16 as Redis Cluster uses it (XMODEM: polynomial 0x1021, start 0).
+std::uint32_t slot_of(const std::string& key) {
+  std::uint32_t crc = 0;
+  for (const char c : key) {
+    crc ^= static_cast<std::uint32_t>(static_cast<unsigned char>(c)) << 8;
+    for (int bit = 0; bit < 8; ++bit) crc = ((crc << 1) ^ ((crc & 0x8000U) != 0 ? 0x1021U : 0U)) & 0xFFFFU;
+  }
+  return crc % 16'384;
+}
+
+}  // namespace
+
+TEST_CASE("the fullest node holds as many users as a simulation of the slots says") {
+  REQUIRE(slot_of("123456789") == 0x31C3 % 16'384);  // the published check value
+  constexpr std::uint64_t users = 1'000'000;
+  // Nodes small enough that there are about a hundred of them.
+  const auto cluster = json_of({"plan", "--users", std::to_string(users), "--items", "100", "--requests-per-second",
+                                "1", "--node-memory", "3M"})["cluster"];
+  const std::uint64_t nodes = cluster["nodes"];
+  REQUIRE(nodes > 50);
+  std::vector<std::uint64_t> on_node(nodes);
+  for (std::uint64_t user = 0; user < users; ++user) {
+    ++on_node[slot_of("u" + std::to_string(user)) * nodes / 16'384];
+  }
+  const double fullest = static_cast<double>(*std::max_element(on_node.begin(), on_node.end()));
+  CHECK(fullest <= cluster["largest_node_users"].get<double>() * 1.01);
+  CHECK(fullest > cluster["largest_node_users"].get<double>() * 0.97);
 }
 
 TEST_CASE("plan reads the real log's distribution") {
