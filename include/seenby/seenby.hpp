@@ -34,6 +34,7 @@
 #include "seenby/select/candidate_pool.hpp"
 #include "seenby/select/namespace.hpp"
 #include "seenby/select/over_fetch.hpp"
+#include "seenby/select/page_mixer.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/select/selection.hpp"
 #include "seenby/select/shared_pool.hpp"

@@ -74,6 +74,8 @@ TEST_CASE("merging a user with themselves changes nothing") {
   REQUIRE(filter.record_all(alice, range(0, 100)));
   filter.hide(alice, 200);
   REQUIRE(filter.merge_users(alice, alice));
+  CHECK(history.writes == 1);  // the record: neither store nor history is asked to merge a user with themselves
+  CHECK(filter.store().state().writes == 1);
   CHECK(history.size(alice) == 100);
   CHECK(filter.ask(alice, 50) == Answer::seen);
   CHECK(filter.ask(alice, 200) == Answer::seen);

@@ -40,6 +40,7 @@ enum class PickReason : std::uint8_t {
   next_pool,      ///< unseen, from a fallback pool
   seen_by_few,    ///< seen by no more users than allowed
   seen_long_ago,  ///< seen, and among what was seen longest ago
+  unfiltered,     ///< from a pool that is shown to everybody (PageMixer)
 };
 
 [[nodiscard]] constexpr std::string_view to_string(PickReason reason) noexcept {
@@ -50,6 +51,7 @@ enum class PickReason : std::uint8_t {
     case PickReason::next_pool: return "next_pool";
     case PickReason::seen_by_few: return "seen_by_few";
     case PickReason::seen_long_ago: return "seen_long_ago";
+    case PickReason::unfiltered: return "unfiltered";
   }
   return "unnamed";
 }
@@ -59,7 +61,8 @@ struct Pick {
   std::uint32_t index = 0;  ///< its place in the pool, as the pool was given
   PickReason reason = PickReason::unseen;
   std::uint8_t seen_by = 0;  ///< how many users' filters say seen
-  std::uint16_t pool = 0;    ///< 0: the candidates of the request; n: the n-th next_pool
+  /// 0: the candidates of the request; n: the n-th next_pool. On a mixed page: the pool's place among the pools.
+  std::uint16_t pool = 0;
   friend bool operator==(const Pick&, const Pick&) = default;
 };
 
