@@ -16,8 +16,8 @@
 #include "seenby_test_paths.hpp"
 #include "support/files.hpp"
 #include "support/map_blobs.hpp"
-#include "support/race.hpp"
 #include "support/picks.hpp"
+#include "support/race.hpp"
 #include "support/test_clock.hpp"
 
 using namespace seenby;
@@ -164,6 +164,22 @@ TEST_CASE("a late event goes into its own slice, one from before the window nowh
   CHECK(seen(store, ann, {1, 2, 3, 4}) == std::vector<int>{0, 0, 1, 1});
   clock.advance(20 * day);
   CHECK(seen(store, ann, {1, 2, 3, 4}) == std::vector<int>{0, 0, 0, 0});
+}
+
+TEST_CASE("what two processes record whose clocks differ is seen by both") {
+  TestClock clock;
+  TestClock ahead{clock.now() + 11 * day};
+  MapBlobs blobs;
+  const auto three_days = [](const TestClock& of) {
+    return StorePolicy{.window = 3 * day, .slices = 3, .clock = of.clock()};
+  };
+  Store store{blobs, three_days(clock)};
+  Store fast{blobs, three_days(ahead)};
+  REQUIRE(record(fast, ann, {1}));
+  REQUIRE(record(store, ann, {2}));
+  REQUIRE(record(store, ann, {3}, clock.now()));
+  REQUIRE(record(store, ann, {4}, clock.now() - 1 * day));  // eleven days old, by the clock that is ahead
+  for (const Store* reader : {&store, &fast}) CHECK(seen(*reader, ann, {1, 2, 3, 4}) == std::vector<int>{1, 1, 1, 0});
 }
 
 TEST_CASE("a missing user's first record rebuilds the window from the history, each item in its slice",

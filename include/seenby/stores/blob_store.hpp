@@ -131,7 +131,7 @@ class BlobStore {
 
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
-    return record_in(user, batch.digests, slices_.windowed() ? current_window().newest : 0);
+    return record_in(user, batch.digests, detail::newest_slice);
   }
   /// Records into the slice that `when` falls into, the newest at most. What is older than the window is acknowledged
   /// and not stored.
@@ -141,7 +141,7 @@ class BlobStore {
   }
 
   Result<void> create(const User& user) {
-    auto outcome = update(user, {}, 0);
+    auto outcome = update(user, {}, detail::newest_slice);
     if (!outcome) return std::move(outcome).error();
     return {};
   }
@@ -256,7 +256,7 @@ class BlobStore {
       if (!change) return std::move(change).error();
       Record& record = change->record;
       RecordOutcome outcome;
-      if (window.is_live(slice)) outcome.newly_added = record.insert(digests, std::min(slice, window.newest));
+      outcome.newly_added = record.insert(digests, slice);
       outcome.grew = record.grew();
       if (*blob && !record.changed()) return outcome;
       auto swapped = backend_.compare_and_swap(at, *blob, record.encode());

@@ -44,6 +44,9 @@ struct SliceWindow {
   }
 };
 
+/// The slice of what is seen now.
+inline constexpr std::int64_t newest_slice = std::numeric_limits<std::int64_t>::max();
+
 /// Filters of version 1 that no history could replace: section kind 3, i64 the first second of the slice they were
 /// written in, then the filters.
 inline constexpr SectionKind old_filters = static_cast<SectionKind>(3);
@@ -135,10 +138,11 @@ class BlobRecord {
 
   /// Keeps filters of version 1 beside the table. The same errors.
   [[nodiscard]] Result<void> add_old(OldFilters filters) {
+    changed_ = true;
+    if (!old_filters_live(filters.since, window_)) return {};
     const auto count = [&](const FilterHeader& header, const std::byte*) { old_items_ += header.items; };
     if (auto sound = for_each_filter(filters.filters, hash_, count); !sound) return sound;
-    if (old_filters_live(filters.since, window_)) old_.push_back(std::move(filters));
-    changed_ = true;
+    old_.push_back(std::move(filters));
     return {};
   }
   /// The items in filters of version 1, and those filters themselves.
@@ -149,14 +153,20 @@ class BlobRecord {
     old_.clear();
   }
 
-  /// Adds items, each in its slice (absolute, within the window). Says how many were not there.
+  /// Adds items to their slice, those of the store's newest slice or later to the table's newest: another process's
+  /// clock may run ahead. What is older than the window is left out. Says how many were not there.
   std::size_t insert(std::span<const Digest> digests, std::int64_t slice) {
+    if (slice >= window_.newest) slice = newest_;
+    if (window_.windowed() && newest_ - slice > window_.max_age) return 0;
     std::vector<FingerprintItem> items;
     items.reserve(digests.size());
     for (const Digest digest : digests) items.push_back({digest, static_cast<std::uint8_t>(slice)});
     return insert(items);
   }
+  /// The same for items with slices of their own, at most 255 behind the newest.
   std::size_t insert(std::vector<FingerprintItem>& items) {
+    if (window_.windowed())
+      std::erase_if(items, [&](const FingerprintItem& item) { return !bytes_.is_live(item.slice); });
     FingerprintTable now(header_.shape, header_.count, body_.data());
     // What is there is made newer in place; what is not, once each, asks for room.
     std::sort(items.begin(), items.end(), [&](const FingerprintItem& a, const FingerprintItem& b) {
@@ -243,10 +253,10 @@ class BlobRecord {
 
   /// The newest slice, as the header and the table's bytes count it.
   void set_window(std::int64_t newest) noexcept {
-    newest = std::max<std::int64_t>(newest, 0);
+    newest_ = std::max<std::int64_t>(newest, 0);
     header_.shape.sliced = window_.windowed();
     header_.slice_seconds = static_cast<std::uint32_t>(window_.seconds);
-    header_.newest = window_.windowed() ? static_cast<std::uint32_t>(newest) : 0;
+    header_.newest = window_.windowed() ? static_cast<std::uint32_t>(newest_) : 0;
     bytes_ = {static_cast<std::uint8_t>(header_.newest), window_.max_age};
   }
 
@@ -359,6 +369,7 @@ class BlobRecord {
   H hash_;
   double share_;
   SliceWindow window_;
+  std::int64_t newest_ = 0;  // the later of the store's newest slice and the table's
   FingerprintWindow bytes_;  // the window as the table's bytes count it
   TableHeader header_;
   std::vector<std::byte> body_;
