@@ -13,6 +13,8 @@
 
 #include "seenby/histories/memory_history.hpp"
 #include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/memory_store.hpp"
+#include "seenby/stores/salted_store.hpp"
 #include "seenby_test_paths.hpp"
 #include "support/files.hpp"
 #include "support/map_blobs.hpp"
@@ -417,6 +419,38 @@ TEST_CASE("a request of two users is one question where the backend takes many k
   CHECK(filter.select_unseen(pool, {1, 2}).size() == 2'998);
   CHECK(*blobs.batches == 1);
   static_assert(RemoteStore<BlobStore<BatchBlobs>>);
+}
+
+TEST_CASE("a salted store is as remote as its store, asks once, knows ages, and records at an event's time") {
+  TestClock clock;
+  BatchBlobs blobs;
+  const SaltSource<std::uint64_t> salts = [](std::uint64_t user) {
+    return user == 3 ? std::optional<std::uint64_t>{} : std::optional{user * 977};
+  };
+  using Salted = SaltedStore<BlobStore<BatchBlobs>>;
+  static_assert(RemoteStore<Salted> && AgeingStore<Salted> && BatchingStoreFor<Salted, std::uint64_t>);
+  static_assert(!RemoteStore<SaltedStore<MemoryStore<std::uint64_t>>>);
+  Salted store{BlobStore<BatchBlobs>{blobs, month(clock)}, salts};
+  REQUIRE(record(store, 1, {5}, clock.now() - 3 * day));
+  REQUIRE(record(store, 2, {5, 6}));
+  CHECK_FALSE(record(store, 3, {5}).has_value());
+  const std::vector<std::uint64_t> items{5, 6, 7};
+  std::vector<Digest> digests;
+  for (const std::uint64_t item : items) digests.push_back(store.hasher()(item));
+  const ItemBatch<std::uint64_t> batch{items, digests};
+  std::vector<std::uint8_t> ages(3);
+  store.age(1, batch, std::span(ages));
+  CHECK(ages == std::vector<std::uint8_t>{3, 255, 255});
+  const std::vector<std::uint64_t> users{1, 2, 3};
+  std::vector<std::uint8_t> seen_by(3);
+  std::vector<UserStatus> status(3);
+  *blobs.batches = 0;
+  store.check(std::span<const std::uint64_t>(users), batch, std::span(seen_by), std::span(status));
+  CHECK(*blobs.batches == 1);
+  CHECK(seen_by == std::vector<std::uint8_t>{2, 1, 0});
+  CHECK(status[0].state == UserState::known);
+  CHECK(status[1].state == UserState::known);
+  CHECK(status[2].state == UserState::missing);
 }
 
 TEST_CASE("sections that this version does not know stay where they are") {

@@ -100,19 +100,28 @@ class BlobStore {
   template <class Item>
   void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const {
-    std::fill(seen_by.begin(), seen_by.end(), std::uint8_t{0});
+    const CheckRequest<User, Item> request{users, batch, seen_by, status};
+    check_many(std::span(&request, 1));
+  }
+  /// The users of all requests in one question, where the backend loads many keys at once.
+  template <class Item>
+  void check_many(std::span<const CheckRequest<User, Item>> requests) const {
+    std::vector<std::string> keys;
+    for (const auto& request : requests) {
+      for (const User& user : request.users) keys.push_back(detail::user_text(user));
+    }
     const detail::SliceWindow window = current_window();
-    auto blobs = load(users);
-    std::vector<std::uint8_t> seen(batch.size());
-    for (std::size_t i = 0; i < users.size(); ++i) {
-      auto found = !blobs ? Result<bool>(blobs.error()) : test(users[i], (*blobs)[i], window, batch.digests, seen);
-      if (!found) {
-        status[i] = {UserState::unreachable, std::make_shared<const Error>(std::move(found).error())};
-        continue;
-      }
-      status[i] = {*found ? UserState::known : UserState::missing, nullptr};
-      for (std::size_t j = 0; *found && j < seen.size(); ++j) {
-        seen_by[j] = static_cast<std::uint8_t>(seen_by[j] + seen[j]);
+    const Values blobs = load(keys);
+    std::size_t at = 0;
+    for (const auto& request : requests) {
+      std::fill(request.seen_by.begin(), request.seen_by.end(), std::uint8_t{0});
+      std::vector<std::uint8_t> seen(request.batch.size());
+      for (UserStatus& status : request.status) {
+        status = test(keys[at], blobs[at], window, request.batch.digest_span(), seen);
+        ++at;
+        for (std::size_t i = 0; status.state == UserState::known && i < seen.size(); ++i) {
+          request.seen_by[i] = static_cast<std::uint8_t>(request.seen_by[i] + seen[i]);
+        }
       }
     }
   }
@@ -131,7 +140,7 @@ class BlobStore {
 
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
-    return record_in(user, batch.digests, detail::newest_slice);
+    return record_in(user, batch.digests, detail::slice_of_now);
   }
   /// Records into the slice that `when` falls into, the newest at most. What is older than the window is acknowledged
   /// and not stored.
@@ -141,7 +150,7 @@ class BlobStore {
   }
 
   Result<void> create(const User& user) {
-    auto outcome = update(user, {}, detail::newest_slice);
+    auto outcome = update(user, {}, detail::slice_of_now);
     if (!outcome) return std::move(outcome).error();
     return {};
   }
@@ -169,7 +178,8 @@ class BlobStore {
 
  private:
   using Record = detail::BlobRecord<Hash>;
-  using Values = std::vector<std::optional<Blob>>;
+  using Value = Result<std::optional<Blob>>;
+  using Values = std::vector<Value>;
   struct Counters {
     std::atomic<std::uint64_t> records{0};
     std::atomic<std::uint64_t> write_failures{0};
@@ -193,40 +203,41 @@ class BlobStore {
     return error;
   }
 
-  /// The users' values, in one round trip where the backend can.
-  [[nodiscard]] Result<Values> load(std::span<const User> users) const {
-    std::vector<std::string> keys;
-    for (const User& user : users) keys.push_back(detail::user_text(user));
+  /// A value or an error for each key, in one round trip where the backend can.
+  [[nodiscard]] Values load(const std::vector<std::string>& keys) const {
+    Values values;
+    values.reserve(keys.size());
     if constexpr (BatchLoadingBackend<Backend>) {
-      return backend_.load_many(std::span<const std::string>(keys));
-    } else {
-      Values values;
-      for (const std::string& key : keys) {
-        auto value = backend_.load(key);
-        if (!value) return std::move(value).error();
-        values.push_back(std::move(*value));
+      auto loaded = backend_.load_many(std::span<const std::string>(keys));
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        values.push_back(loaded ? Value(std::move((*loaded)[i])) : Value(loaded.error()));
       }
-      return values;
+    } else {
+      for (const std::string& key : keys) values.push_back(backend_.load(key));
     }
+    return values;
   }
 
   /// Whether there is a value, its answers in `seen`.
-  [[nodiscard]] Result<bool> test(const User& user, const std::optional<Blob>& blob, const detail::SliceWindow& window,
-                                  std::span<const Digest> digests, std::vector<std::uint8_t>& seen) const {
-    const std::string at = detail::user_text(user);
-    if (blob) {
-      auto done = Record::test(*blob, hash_, window, digests, seen);
-      return done ? Result<bool>(true) : named(at, std::move(done).error());
+  [[nodiscard]] UserStatus test(const std::string& at, const Value& blob, const detail::SliceWindow& window,
+                                detail::DigestSpan digests, std::vector<std::uint8_t>& seen) const {
+    const auto unreachable = [](Error error) {
+      return UserStatus{UserState::unreachable, std::make_shared<const Error>(std::move(error))};
+    };
+    if (!blob) return unreachable(blob.error());
+    if (*blob) {
+      auto done = Record::test(**blob, hash_, window, digests, seen);
+      return done ? UserStatus{} : unreachable(named(at, std::move(done).error()));
     }
     auto old = load_old(at, window);
-    if (!old) return std::move(old).error();
+    if (!old) return unreachable(std::move(old).error());
     std::fill(seen.begin(), seen.end(), std::uint8_t{0});
     for (const detail::OldFilters& filters : old->filters) {
-      if (auto done = detail::test_filters(filters.filters, hash_, digests, seen); !done) {
-        return named(at, std::move(done).error());
+      if (auto done = detail::test_filters(filters.filters, hash_, digests.digests, seen); !done) {
+        return unreachable(named(at, std::move(done).error()));
       }
     }
-    return old->whole && !old->filters.empty();
+    return {old->whole && !old->filters.empty() ? UserState::known : UserState::missing, nullptr};
   }
 
   template <class Digests>

@@ -28,7 +28,9 @@ using SaltSource = std::function<std::optional<std::uint64_t>(const User&)>;
 /// item there is; the user is `missing` from then on. Keep the salts in a database of their own, outside the backups.
 ///
 /// The price: one candidate no longer serves all users with one digest. A check salts the batch for each user (a
-/// multiplication or two a candidate), and no pair kernel applies. Thread safety: the store's and the salt source's.
+/// multiplication or two a candidate), and no pair kernel applies. Two users' records cannot be merged, since their
+/// digests have nothing in common. All else that the store can do it does salted: all users of all requests in one
+/// question where the store takes many, events at their time, ages. Thread safety: the store's and the salt source's.
 template <FilterStore Store>
 class SaltedStore {
  public:
@@ -42,31 +44,65 @@ class SaltedStore {
   [[nodiscard]] Store& inner() noexcept { return store_; }
   [[nodiscard]] StoreCounters counters() const { return store_.counters(); }
 
+  static constexpr bool is_remote = RemoteStore<Store>;
+
   template <class Item>
   void check(std::span<const user_type> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const {
-    std::fill(seen_by.begin(), seen_by.end(), std::uint8_t{0});
-    std::vector<Digest> digests(batch.size());
-    std::vector<std::uint8_t> seen(batch.size());
-    for (std::size_t i = 0; i < users.size(); ++i) {
-      const auto salt = salts_(users[i]);
-      if (!salt) {
-        status[i] = {UserState::missing, nullptr};
-        continue;
+    const CheckRequest<user_type, Item> request{users, batch, seen_by, status};
+    check_many(std::span(&request, 1));
+  }
+  /// Each user of each request is a request of the store's, under digests of their own.
+  template <class Item>
+  void check_many(std::span<const CheckRequest<user_type, Item>> requests) const {
+    std::vector<Salted> salted;
+    for (const auto& request : requests) {
+      std::fill(request.seen_by.begin(), request.seen_by.end(), std::uint8_t{0});
+      for (std::size_t i = 0; i < request.users.size(); ++i) {
+        request.status[i] = {UserState::missing, nullptr};
+        const auto salt = salts_(request.users[i]);
+        if (salt) salted.push_back({&request - requests.data(), i, salt_all(*salt, request.batch.digests), {}});
       }
-      apply(*salt, batch.digests, digests);
-      store_.check(users.subspan(i, 1), ItemBatch<Item>{batch.items, digests}, std::span(seen), status.subspan(i, 1));
-      for (std::size_t j = 0; j < seen.size(); ++j) seen_by[j] = static_cast<std::uint8_t>(seen_by[j] + seen[j]);
+    }
+    std::vector<CheckRequest<user_type, Item>> asked;
+    for (Salted& one : salted) {
+      const auto& request = requests[static_cast<std::size_t>(one.request)];
+      one.seen.resize(request.batch.size());
+      asked.push_back({request.users.subspan(one.user, 1), ItemBatch<Item>{request.batch.items, one.digests}, one.seen,
+                       request.status.subspan(one.user, 1)});
+    }
+    if constexpr (BatchingStoreFor<Store, Item>) {
+      store_.check_many(std::span<const CheckRequest<user_type, Item>>(asked));
+    } else {
+      for (const auto& one : asked) store_.check(one.users, one.batch, one.seen_by, one.status);
+    }
+    for (const Salted& one : salted) {
+      const auto seen_by = requests[static_cast<std::size_t>(one.request)].seen_by;
+      for (std::size_t j = 0; j < one.seen.size(); ++j) {
+        seen_by[j] = static_cast<std::uint8_t>(seen_by[j] + one.seen[j]);
+      }
     }
   }
 
   template <class Item>
-  Result<RecordOutcome> record(const user_type& user, const ItemBatch<Item>& batch) {
+  void age(const user_type& user, const ItemBatch<Item>& batch,
+           std::span<std::uint8_t> ages) const requires AgeingStore<Store> {
+    std::fill(ages.begin(), ages.end(), std::uint8_t{255});
     const auto salt = salts_(user);
-    if (!salt) return no_salt();
-    std::vector<Digest> digests(batch.size());
-    apply(*salt, batch.digests, digests);
-    return store_.record(user, ItemBatch<Item>{batch.items, digests});
+    if (!salt) return;
+    const auto digests = salt_all(*salt, batch.digests);
+    store_.age(user, ItemBatch<Item>{batch.items, digests}, ages);
+  }
+
+  template <class Item>
+  Result<RecordOutcome> record(const user_type& user, const ItemBatch<Item>& batch) {
+    return record_salted(user, batch, [&](const ItemBatch<Item>& salted) { return store_.record(user, salted); });
+  }
+  /// At the time of the event, where the store takes one.
+  template <class Item>
+  auto record(const user_type& user, const ItemBatch<Item>& batch, Time when)
+      -> decltype(std::declval<Store&>().record(user, batch, when)) {
+    return record_salted(user, batch, [&](const ItemBatch<Item>& salted) { return store_.record(user, salted, when); });
   }
   Result<void> create(const user_type& user) {
     if (!salts_(user)) return no_salt();
@@ -87,12 +123,29 @@ class SaltedStore {
   }
 
  private:
+  /// One user of a request, asked under their own digests.
+  struct Salted {
+    std::ptrdiff_t request;
+    std::size_t user;
+    std::vector<Digest> digests;
+    std::vector<std::uint8_t> seen;
+  };
+
   [[nodiscard]] static Digest salted(std::uint64_t salt, Digest digest) noexcept {
     // A seeded bijection: without the salt the position of an item is any position.
     return Digest{detail::mix64(digest.value ^ salt) + detail::mix64(salt + 1)};
   }
-  static void apply(std::uint64_t salt, std::span<const Digest> from, std::span<Digest> into) noexcept {
-    std::transform(from.begin(), from.end(), into.begin(), [salt](Digest digest) { return salted(salt, digest); });
+  [[nodiscard]] static std::vector<Digest> salt_all(std::uint64_t salt, std::span<const Digest> digests) {
+    std::vector<Digest> all(digests.size());
+    std::transform(digests.begin(), digests.end(), all.begin(), [salt](Digest digest) { return salted(salt, digest); });
+    return all;
+  }
+  template <class Item, class Write>
+  Result<RecordOutcome> record_salted(const user_type& user, const ItemBatch<Item>& batch, Write&& write) {
+    const auto salt = salts_(user);
+    if (!salt) return no_salt();
+    const auto digests = salt_all(*salt, batch.digests);
+    return write(ItemBatch<Item>{batch.items, digests});
   }
   [[nodiscard]] static Error no_salt() {
     return {ErrorCode::unknown_user,

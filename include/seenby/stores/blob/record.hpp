@@ -45,7 +45,7 @@ struct SliceWindow {
 };
 
 /// The slice of what is seen now.
-inline constexpr std::int64_t newest_slice = std::numeric_limits<std::int64_t>::max();
+inline constexpr std::int64_t slice_of_now = std::numeric_limits<std::int64_t>::max();
 
 /// Filters of version 1 that no history could replace: section kind 3, i64 the first second of the slice they were
 /// written in, then the filters.
@@ -94,9 +94,9 @@ class BlobRecord {
 
   /// seen[i] = 1 where the value may have digest i within the window, else 0. The same errors.
   [[nodiscard]] static Result<void> test(std::span<const std::byte> blob, const H& hash, const SliceWindow& window,
-                                         std::span<const Digest> digests, std::span<std::uint8_t> seen) {
+                                         DigestSpan digests, std::span<std::uint8_t> seen) {
     std::fill(seen.begin(), seen.end(), std::uint8_t{0});
-    if (is_version_one(blob)) return test_filters(blob, hash, digests, seen);
+    if (is_version_one(blob)) return test_filters(blob, hash, digests.digests, seen);
     auto value = decode_table(blob);
     if (!value) return std::move(value).error();
     if (auto same = check_hash(value->header, hash); !same) return same;
@@ -107,7 +107,7 @@ class BlobRecord {
       check(value->table.ref(then.bytes()), digests.data(), digests.size(), seen.data());
     }
     return for_each_old(value->sections, [&](std::int64_t since, std::span<const std::byte> filters) -> Result<void> {
-      return old_filters_live(since, window) ? test_filters(filters, hash, digests, seen) : Result<void>{};
+      return old_filters_live(since, window) ? test_filters(filters, hash, digests.digests, seen) : Result<void>{};
     });
   }
 
