@@ -92,6 +92,90 @@ inline constexpr double fpr_code_scale = 1024;
   return {code, std::string("seenby: ").append(message)};
 }
 
+// The steps of decode_header, in this order.
+
+[[nodiscard]] inline Result<void> check_start(std::span<const std::byte> bytes, std::uint64_t value_bytes) {
+  if (bytes.size() < header_bytes || value_bytes < header_bytes) {
+    std::string message = "expected a filter of at least 32 bytes, got ";
+    message.append(std::to_string(std::min<std::uint64_t>(bytes.size(), value_bytes)));
+    return header_error(ErrorCode::truncated, message);
+  }
+  const auto first = std::to_integer<std::uint8_t>(bytes[0]);
+  if ((first & 0xf0U) != format_magic) {
+    std::string message = "expected the first byte to be 0xb1 (a seenby filter, format 1), got ";
+    return header_error(ErrorCode::bad_magic, message.append(std::to_string(first)));
+  }
+  if ((first & 0x0fU) != format_version) {
+    std::string message = "expected format version 1, got ";
+    message.append(std::to_string(first & 0x0fU));
+    if ((first & 0x0fU) > format_version) message.append("; a newer seenby wrote this filter");
+    return header_error(ErrorCode::unsupported_version, message);
+  }
+  return {};
+}
+
+[[nodiscard]] inline FilterHeader header_fields(const std::byte* at) noexcept {
+  const auto layout = std::to_integer<std::uint8_t>(at[1]);
+  FilterHeader header;
+  header.covers_bits = (layout & covers_bits_flag) != 0;
+  header.shape.layout = static_cast<LayoutKind>(layout & 0x7fU);
+  header.shape.hash_count = std::to_integer<std::uint8_t>(at[2]);
+  header.shape.bits = load_le<std::uint32_t>(at + 4) * size_unit_bits(header.shape.layout);
+  header.hash = static_cast<HashKind>(at[3]);
+  header.generation = load_le<std::uint64_t>(at + 8);
+  header.sequence = load_le<std::uint32_t>(at + 16);
+  header.items = load_le<std::uint32_t>(at + 20);
+  header.target_fpr = std::exp2(-load_le<std::uint16_t>(at + 24) / fpr_code_scale);
+  header.seed_check = load_le<std::uint16_t>(at + 26);
+  return header;
+}
+
+[[nodiscard]] inline Result<void> check_fields(const FilterHeader& header) {
+  const auto corrupt = [](std::string message, std::uint64_t got) {
+    return header_error(ErrorCode::corrupt, message.append(std::to_string(got)));
+  };
+  const auto [layout, k, bits] = header.shape;
+  if (layout < LayoutKind::classic_v1 || layout > LayoutKind::classic) {
+    return corrupt("expected layout 1 (classic, first form), 2 (split block) or 3 (classic), got ",
+                   static_cast<unsigned>(layout));
+  }
+  if (header.hash < HashKind::xxh3_64 || header.hash > HashKind::mix64) {
+    return corrupt("expected hash 1 (xxh3_64), 2 (xxh64) or 3 (mix64), got ", static_cast<unsigned>(header.hash));
+  }
+  if (layout == LayoutKind::split_block && k != 8) return corrupt("expected k = 8 in a split-block filter, got ", k);
+  if (k < 1 || k > max_hash_count) return corrupt("expected k from 1 to 64, got ", k);
+  if (bits == 0) return corrupt("expected 1 to 2^37 bits, got ", bits);
+  if (bits > max_filter_bits) {
+    return header_error(ErrorCode::too_large,
+                        std::string("expected 1 to 2^37 bits, got ").append(std::to_string(bits)));
+  }
+  if (header.target_fpr >= 1) return corrupt("expected a target rate below 1, got ", 1);
+  return {};
+}
+
+[[nodiscard]] inline Result<void> check_value_size(const FilterHeader& header, std::uint64_t value_bytes) {
+  const std::uint64_t expected = header_bytes + header.shape.bytes();
+  if (value_bytes == expected) return {};
+  std::string message = "expected ";
+  message.append(std::to_string(expected)).append(" bytes (32 of header and ");
+  message.append(std::to_string(header.shape.bytes())).append(" of bits), got ").append(std::to_string(value_bytes));
+  return header_error(value_bytes < expected ? ErrorCode::truncated : ErrorCode::corrupt, message);
+}
+
+[[nodiscard]] inline Result<void> check_checksum(const FilterHeader& header, std::span<const std::byte> bytes,
+                                                 std::uint64_t value_bytes) {
+  if (header.covers_bits && bytes.size() != value_bytes) {
+    return header_error(ErrorCode::invalid_argument, "expected the whole value, since its checksum covers the bits");
+  }
+  const auto expected = load_le<std::uint32_t>(bytes.data() + 28);
+  const auto actual = header_checksum(bytes.first(header_bytes), header.covers_bits,
+                                      header.covers_bits ? bytes.subspan(header_bytes) : bytes.first(0));
+  if (expected == actual) return {};
+  std::string message = "expected checksum ";
+  message.append(std::to_string(expected)).append(", but the bytes give ").append(std::to_string(actual));
+  return header_error(ErrorCode::corrupt, message.append("; the filter was damaged"));
+}
+
 SEENBY_DETAIL_END
 
 namespace seenby {
@@ -121,76 +205,11 @@ inline std::uint64_t claimed_value_bytes(std::span<const std::byte> bytes) noexc
 }
 
 inline Result<FilterHeader> decode_header(std::span<const std::byte> bytes, std::uint64_t value_bytes) {
-  using detail::header_error;
-  if (bytes.size() < header_bytes || value_bytes < header_bytes) {
-    std::string message = "expected a filter of at least 32 bytes, got ";
-    return header_error(ErrorCode::truncated,
-                        message.append(std::to_string(std::min<std::uint64_t>(bytes.size(), value_bytes))));
-  }
-  const std::byte* at = bytes.data();
-  const auto first = std::to_integer<std::uint8_t>(at[0]);
-  if ((first & 0xf0U) != detail::format_magic) {
-    std::string message = "expected the first byte to be 0xb1 (a seenby filter, format 1), got ";
-    return header_error(ErrorCode::bad_magic, message.append(std::to_string(first)));
-  }
-  if ((first & 0x0fU) != detail::format_version) {
-    std::string message = "expected format version 1, got ";
-    message.append(std::to_string(first & 0x0fU));
-    if ((first & 0x0fU) > detail::format_version) message.append("; a newer seenby wrote this filter");
-    return header_error(ErrorCode::unsupported_version, std::move(message));
-  }
-  FilterHeader header;
-  const auto layout = std::to_integer<std::uint8_t>(at[1]);
-  header.covers_bits = (layout & detail::covers_bits_flag) != 0;
-  header.shape.layout = static_cast<LayoutKind>(layout & 0x7fU);
-  header.shape.hash_count = std::to_integer<std::uint8_t>(at[2]);
-  header.hash = static_cast<HashKind>(at[3]);
-  header.generation = detail::load_le<std::uint64_t>(at + 8);
-  header.sequence = detail::load_le<std::uint32_t>(at + 16);
-  header.items = detail::load_le<std::uint32_t>(at + 20);
-  const auto code = detail::load_le<std::uint16_t>(at + 24);
-  header.target_fpr = std::exp2(-code / detail::fpr_code_scale);
-  header.seed_check = detail::load_le<std::uint16_t>(at + 26);
-  const bool split_block = header.shape.layout == LayoutKind::split_block;
-  if (header.shape.layout < LayoutKind::classic_v1 || header.shape.layout > LayoutKind::classic) {
-    std::string message = "expected layout 1 (classic, first form), 2 (split block) or 3 (classic), got ";
-    return header_error(ErrorCode::corrupt, message.append(std::to_string(layout & 0x7fU)));
-  }
-  if (header.hash < HashKind::xxh3_64 || header.hash > HashKind::mix64) {
-    std::string message = "expected hash 1 (xxh3_64), 2 (xxh64) or 3 (mix64), got ";
-    return header_error(ErrorCode::corrupt, message.append(std::to_string(std::to_integer<unsigned>(at[3]))));
-  }
-  const std::uint32_t k = header.shape.hash_count;
-  if (k < 1 || k > max_hash_count || (split_block && k != 8)) {
-    std::string message =
-        split_block ? "expected k = 8 in a split-block filter, got " : "expected k from 1 to 64, got ";
-    return header_error(ErrorCode::corrupt, message.append(std::to_string(k)));
-  }
-  header.shape.bits = detail::load_le<std::uint32_t>(at + 4) * detail::size_unit_bits(header.shape.layout);
-  if (header.shape.bits == 0 || header.shape.bits > max_filter_bits) {
-    std::string message = "expected 1 to 2^37 bits, got ";
-    return header_error(header.shape.bits == 0 ? ErrorCode::corrupt : ErrorCode::too_large,
-                        message.append(std::to_string(header.shape.bits)));
-  }
-  if (code == 0) return header_error(ErrorCode::corrupt, "expected a target rate below 1, got 1");
-  if (value_bytes != header_bytes + header.shape.bytes()) {
-    std::string message = "expected ";
-    message.append(std::to_string(header_bytes + header.shape.bytes())).append(" bytes (32 of header and ");
-    message.append(std::to_string(header.shape.bytes())).append(" of bits), got ").append(std::to_string(value_bytes));
-    return header_error(value_bytes < header_bytes + header.shape.bytes() ? ErrorCode::truncated : ErrorCode::corrupt,
-                        message);
-  }
-  if (header.covers_bits && bytes.size() != value_bytes) {
-    return header_error(ErrorCode::invalid_argument, "expected the whole value, since its checksum covers the bits");
-  }
-  const auto expected = detail::load_le<std::uint32_t>(at + 28);
-  const auto actual = detail::header_checksum(bytes.first(header_bytes), header.covers_bits,
-                                              header.covers_bits ? bytes.subspan(header_bytes) : bytes.first(0));
-  if (expected != actual) {
-    std::string message = "expected checksum ";
-    message.append(std::to_string(expected)).append(", but the bytes give ").append(std::to_string(actual));
-    return header_error(ErrorCode::corrupt, message.append("; the filter was damaged"));
-  }
+  if (auto start = detail::check_start(bytes, value_bytes); !start) return std::move(start).error();
+  const FilterHeader header = detail::header_fields(bytes.data());
+  if (auto fields = detail::check_fields(header); !fields) return std::move(fields).error();
+  if (auto size = detail::check_value_size(header, value_bytes); !size) return std::move(size).error();
+  if (auto sum = detail::check_checksum(header, bytes, value_bytes); !sum) return std::move(sum).error();
   return header;
 }
 
