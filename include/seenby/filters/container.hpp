@@ -84,6 +84,25 @@ class ContainerWriter {
   return {code, std::string("seenby: ").append(message)};
 }
 
+/// Checks magic, version and kind: the first two bytes, which must be there.
+[[nodiscard]] inline Result<void> check_container_start(std::span<const std::byte> bytes, ContainerKind kind) {
+  const auto first = std::to_integer<std::uint8_t>(bytes[0]);
+  if ((first & 0xf0U) != container_magic) {
+    std::string message = "expected the first byte to be 0xc1 (a seenby container, version 1), got ";
+    return container_error(ErrorCode::bad_magic, message.append(std::to_string(first)));
+  }
+  if ((first & 0x0fU) != container_version) {
+    std::string message = "expected container version 1, got ";
+    return container_error(ErrorCode::unsupported_version, message.append(std::to_string(first & 0x0fU)));
+  }
+  if (bytes[1] != static_cast<std::byte>(kind)) {
+    std::string message = "expected a container of kind ";
+    message.append(std::to_string(static_cast<unsigned>(kind))).append(", got kind ");
+    return container_error(ErrorCode::wrong_type, message.append(std::to_string(std::to_integer<unsigned>(bytes[1]))));
+  }
+  return {};
+}
+
 /// Reads fields in the order they were put. Reading past the end gives zeros and makes ok() false for good, so that a
 /// decoder checks once, at the end of each group.
 class ContainerReader {
@@ -95,21 +114,7 @@ class ContainerReader {
       std::string message = "expected a container of at least 16 bytes, got ";
       return container_error(ErrorCode::truncated, message.append(std::to_string(bytes.size())));
     }
-    const auto first = std::to_integer<std::uint8_t>(bytes[0]);
-    if ((first & 0xf0U) != container_magic) {
-      std::string message = "expected the first byte to be 0xc1 (a seenby container, version 1), got ";
-      return container_error(ErrorCode::bad_magic, message.append(std::to_string(first)));
-    }
-    if ((first & 0x0fU) != container_version) {
-      std::string message = "expected container version 1, got ";
-      return container_error(ErrorCode::unsupported_version, message.append(std::to_string(first & 0x0fU)));
-    }
-    if (bytes[1] != static_cast<std::byte>(kind)) {
-      std::string message = "expected a container of kind ";
-      message.append(std::to_string(static_cast<unsigned>(kind))).append(", got kind ");
-      return container_error(ErrorCode::wrong_type,
-                             message.append(std::to_string(std::to_integer<unsigned>(bytes[1]))));
-    }
+    if (auto start = check_container_start(bytes, kind); !start) return std::move(start).error();
     const auto size = load_le<std::uint64_t>(bytes.data() + 8);
     if (size != bytes.size()) {
       std::string message = "expected a container of ";

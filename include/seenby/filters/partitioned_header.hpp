@@ -143,19 +143,7 @@ inline void encode_note(std::span<const std::byte> note, std::byte* header) noex
     return container_error(ErrorCode::truncated, message.append(std::to_string(file_bytes)));
   }
   const std::byte* at = bytes.data();
-  const auto first = std::to_integer<unsigned>(at[0]);
-  if ((first & 0xf0U) != container_magic) {
-    std::string message = "expected the first byte to be 0xc1 (a seenby container, version 1), got ";
-    return container_error(ErrorCode::bad_magic, message.append(std::to_string(first)));
-  }
-  if ((first & 0x0fU) != container_version) {
-    std::string message = "expected container version 1, got ";
-    return container_error(ErrorCode::unsupported_version, message.append(std::to_string(first & 0x0fU)));
-  }
-  if (at[1] != static_cast<std::byte>(ContainerKind::partitioned)) {
-    std::string message = "expected a container of kind 4 (partitioned), got kind ";
-    return container_error(ErrorCode::wrong_type, message.append(std::to_string(std::to_integer<unsigned>(at[1]))));
-  }
+  if (auto start = check_container_start(bytes, ContainerKind::partitioned); !start) return std::move(start).error();
   const std::uint32_t checksum = partitioned_checksum(at);
   if (const auto expected = load_le<std::uint32_t>(at + 4); expected != checksum) {
     std::string message = "expected header checksum ";
