@@ -16,7 +16,7 @@ packages=(
   g++ cmake ninja-build ccache pkg-config git
   libxxhash-dev 'catch2>=3'
   libcli11-dev nlohmann-json3-dev
-  libhiredis-dev redis-server valkey-server openssl lua5.1
+  libhiredis-dev redis-server valkey-server openssl lua5.1 libcpp-httplib-dev
   libssl-dev liblmdb-dev libicu-dev libsqlite3-dev libpq-dev postgresql
 )
 for preset in "$@"; do

@@ -44,9 +44,8 @@ std::string packed(const FilterHeader& header, std::span<const Digest> digests) 
 
 std::vector<Digest> distinct(std::span<const Digest> digests) {
   std::vector<Digest> out(digests.begin(), digests.end());
-  const auto value = [](Digest digest) { return digest.value; };
-  std::ranges::sort(out, {}, value);
-  out.erase(std::ranges::unique(out, {}, value).begin(), out.end());
+  std::sort(out.begin(), out.end(), [](Digest a, Digest b) { return a.value < b.value; });
+  out.erase(std::unique(out.begin(), out.end(), [](Digest a, Digest b) { return a.value == b.value; }), out.end());
   return out;
 }
 
