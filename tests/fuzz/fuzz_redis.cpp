@@ -92,7 +92,7 @@ void use_stores(const std::vector<Reply>& replies, bool with_history) {
   for (const bool windowed : {false, true}) {
     StorePolicy policy{.clock = [=] { return now; }};
     if (windowed) policy.window = 1h, policy.slices = 3;
-    RedisStore<> store(std::make_shared<Scripted>(replies), policy, {.timeout = 50ms, .rebuild_timeout = 50ms});
+    RedisStore<> store(std::make_shared<Scripted>(replies), policy, {.timeout = 5ms, .rebuild_timeout = 5ms});
     if (with_history) {
       store.set_replay([&](const std::uint64_t&, Time) -> Result<std::vector<SeenDigest>> {
         return std::vector<SeenDigest>{{store.hasher()(items[0]), now}};
