@@ -103,6 +103,7 @@ class ClusterExecutor final : public Executor {
   [[nodiscard]] Result<std::shared_ptr<Topology>> topology_or_refresh(Deadline deadline);
   [[nodiscard]] Result<void> refresh(std::uint64_t seen_version, Deadline deadline);
   [[nodiscard]] Result<std::shared_ptr<Topology>> read_topology(Deadline deadline);
+  void take_range(Topology& map, const Reply& range, const Endpoint& from);
   [[nodiscard]] std::vector<Pool> who_to_ask();
   [[nodiscard]] Pool pool_of(const Endpoint& endpoint);
   void install(std::shared_ptr<Topology> map);

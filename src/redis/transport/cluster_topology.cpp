@@ -140,6 +140,27 @@ std::vector<ClusterExecutor::Pool> ClusterExecutor::who_to_ask() {
   return pools;
 }
 
+/// A line of CLUSTER SLOTS: [first slot, last slot, master, replica...]. What cannot be read is passed over.
+void ClusterExecutor::take_range(Topology& map, const Reply& range, const Endpoint& from) {
+  const auto* parts = range.array();
+  if (parts == nullptr || parts->size() < 3) return;
+  const std::int64_t* first = (*parts)[0].integer();
+  const std::int64_t* end = (*parts)[1].integer();
+  const auto master = node_of((*parts)[2], from);
+  if (first == nullptr || end == nullptr || *first < 0 || *end >= cluster_slots || !master) return;
+  const std::uint16_t index = map.index_of(pool_of(*master));
+  for (std::int64_t slot = *first; slot <= *end; ++slot) {
+    map.shard_of_slot[static_cast<std::size_t>(slot)].store(index, std::memory_order_relaxed);
+  }
+  auto& replicas = map.shards[index].replicas;
+  for (std::size_t i = 3; i < parts->size(); ++i) {
+    const auto replica = node_of((*parts)[i], from);
+    if (!replica) continue;
+    const Pool known = pool_of(*replica);
+    if (std::find(replicas.begin(), replicas.end(), known) == replicas.end()) replicas.push_back(known);
+  }
+}
+
 Result<std::shared_ptr<ClusterExecutor::Topology>> ClusterExecutor::read_topology(Deadline deadline) {
   Command ask;
   ask.add("CLUSTER").add("SLOTS");
@@ -157,25 +178,7 @@ Result<std::shared_ptr<ClusterExecutor::Topology>> ClusterExecutor::read_topolog
       continue;
     }
     auto map = std::make_shared<Topology>();
-    for (const Reply& range : *reply.array()) {
-      const auto* parts = range.array();
-      if (parts == nullptr || parts->size() < 3) continue;
-      const std::int64_t* first = (*parts)[0].integer();
-      const std::int64_t* end = (*parts)[1].integer();
-      const auto master = node_of((*parts)[2], pool->endpoint());
-      if (first == nullptr || end == nullptr || *first < 0 || *end >= cluster_slots || !master) continue;
-      const std::uint16_t index = map->index_of(pool_of(*master));
-      for (auto slot = static_cast<std::size_t>(*first); slot <= static_cast<std::size_t>(*end); ++slot) {
-        map->shard_of_slot[slot].store(index, std::memory_order_relaxed);
-      }
-      auto& replicas = map->shards[index].replicas;
-      for (std::size_t i = 3; i < parts->size(); ++i) {
-        const auto replica = node_of((*parts)[i], pool->endpoint());
-        if (!replica) continue;
-        const Pool known = pool_of(*replica);
-        if (std::find(replicas.begin(), replicas.end(), known) == replicas.end()) replicas.push_back(known);
-      }
-    }
+    for (const Reply& range : *reply.array()) take_range(*map, range, pool->endpoint());
     if (!map->shards.empty()) return map;
     last = cluster_error(ErrorCode::unreachable, "no slot is served yet");
   }
