@@ -197,6 +197,50 @@ TEST_CASE("ids younger than the lag bypass the gate", "[gate][004-09]") {
   CHECK(gate.check(now - 5) == Existence::absent);
 }
 
+TEST_CASE("the absence of a young id is not remembered", "[gate][004-09]") {
+  TestClock clock;
+  auto made = options(clock);
+  made.made_at = [](const std::uint64_t& id) -> std::optional<seenby::Time> {
+    return seenby::Time{std::chrono::seconds{static_cast<std::int64_t>(id)}};
+  };
+  made.write_lag = 10s;
+  made.negative_ttl = 60s;
+  Gate gate(made);
+  Backend backend;
+  build(gate, backend, 100);
+  // Made a second ago; its record is written now, and its add() was lost.
+  const auto id = static_cast<std::uint64_t>(clock.now().time_since_epoch().count()) - 1;
+  CHECK(gate.find(id, backend.load()).value() == std::nullopt);
+  backend.create(id);
+  CHECK(gate.find(id, backend.load()).value() == std::to_string(id));
+}
+
+TEST_CASE("an absence is remembered under the name that add() forgets", "[gate]") {
+  TestClock clock;
+  seenby::ExistenceGateOptions<std::string> made;
+  made.partitions = 4;
+  made.negative_ttl = 60s;
+  made.clock = clock.clock();
+  made.normalise = [](const std::string& name) {
+    std::string lower = name;
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return lower;
+  };
+  seenby::ExistenceGate<std::string> gate(made);
+  bool exists = false;
+  int loads = 0;
+  const auto load = [&](const std::string& name) -> seenby::Result<std::optional<std::string>> {
+    ++loads;
+    return exists ? std::optional<std::string>(name) : std::nullopt;
+  };
+  CHECK(gate.find("Alice", load).value() == std::nullopt);
+  CHECK(gate.find("ALICE", load).value() == std::nullopt);  // the same name: not loaded again
+  CHECK(loads == 1);
+  exists = true;
+  gate.add("alice");
+  CHECK(gate.find("Alice", load).value() == "Alice");
+}
+
 TEST_CASE("a rebuild carries what is written meanwhile and just before", "[gate][004-10]") {
   TestClock clock;
   Gate gate(options(clock));
