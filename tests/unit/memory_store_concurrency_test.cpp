@@ -171,8 +171,8 @@ TEST_CASE("items recorded while a rebuild reads the history are in the rebuilt f
 TEST_CASE("a look-up follows no address beyond the store's, whatever its slot has become meanwhile") {
   // Exact digests that read as a slot of user 7 with a filter at the far end of the addresses.
   constexpr std::uint64_t filter_of_100_blocks = (std::uint64_t{100} << 19) | 3;
-  const std::array<Digest, 4> crafted{
-      {{7}, {0xFFFFFFFF00000000U | filter_of_100_blocks}, {7}, {0xFFFFFFFE00000000U | filter_of_100_blocks}}};
+  const std::array<Digest, 4> crafted{{Digest{7}, Digest{0xFFFFFFFF00000000U | filter_of_100_blocks}, Digest{7},
+                                       Digest{0xFFFFFFFE00000000U | filter_of_100_blocks}}};
   const std::array<std::uint64_t, 2> users{7, 7};
   const std::vector<Digest> asked(64, Digest{1});
   std::vector<std::uint8_t> seen_by(asked.size());
