@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "seenby/histories/memory_history.hpp"
@@ -24,7 +25,7 @@ class FailingHistory {
   std::size_t fail_write = 0;           ///< the write of this number, from 1, is refused...
   bool throws = false;                  ///< ... or throws
   bool done_before_failing = false;     ///< ... after it was done: the answer was lost
-  std::function<void()> after_write{};  ///< called after every merge and forget
+  std::function<void()> after_write{};  ///< called once, after the next merge or forget
 
   [[nodiscard]] Result<void> append(std::uint64_t user, Items items, Time when) {
     return guarded<void>([&] { return rows_.append(user, items, when); });
@@ -37,12 +38,12 @@ class FailingHistory {
   }
   [[nodiscard]] Result<bool> forget(std::uint64_t user) {
     auto forgotten = guarded<bool>([&] { return rows_.forget(user); });
-    if (after_write) after_write();
+    if (after_write) std::exchange(after_write, nullptr)();
     return forgotten;
   }
   [[nodiscard]] Result<bool> merge(std::uint64_t from, std::uint64_t into) {
     auto merged = guarded<bool>([&] { return rows_.merge(from, into); });
-    if (after_write) after_write();
+    if (after_write) std::exchange(after_write, nullptr)();
     return merged;
   }
   [[nodiscard]] std::size_t size(std::uint64_t user) const { return rows_.seen_since(user)->size(); }
