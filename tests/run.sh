@@ -15,8 +15,8 @@ source cmake/packages.sh
 packages=(
   g++ cmake ninja-build ccache pkg-config git
   libxxhash-dev 'catch2>=3'
-  libcli11-dev nlohmann-json3-dev
-  libhiredis-dev redis-server valkey-server openssl lua5.1 libcpp-httplib-dev
+  libcli11-dev nlohmann-json3-dev libcpp-httplib-dev chromium chromium-driver
+  libhiredis-dev redis-server valkey-server openssl lua5.1
   libssl-dev liblmdb-dev libicu-dev libsqlite3-dev libpq-dev postgresql
 )
 for preset in "$@"; do

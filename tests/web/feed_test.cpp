@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+// The web feed in a real browser: what was scrolled past stays away, what was only fetched comes back.
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "seenby_test_paths.hpp"
+#include "support/browser.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using seenby::test::Browser;
+using seenby::test::Json;
+using seenby::test::Process;
+using seenby::test::TemporaryFolder;
+
+constexpr const char* tab = "\ue004";
+constexpr const char* enter = "\ue007";
+
+/// The feed's server over a folder of data, which outlives it.
+class FeedServer {
+ public:
+  explicit FeedServer(const std::string& data, const std::string& posts = "400")
+      : process_({SEENBY_BINARY_DIR "/bin/example_web_feed", "--port", "0", "--data", data, "--posts", posts}),
+        url_(process_.line()) {
+    REQUIRE(url_.starts_with("http://127.0.0.1:"));
+  }
+  [[nodiscard]] const std::string& url() const noexcept { return url_; }
+  int end(int signal) { return process_.end(signal); }
+
+ private:
+  Process process_;
+  std::string url_;
+};
+
+std::vector<std::string> items(Browser& browser, const std::string& which = "li.card") {
+  return browser.run("return [...document.querySelectorAll(arguments[0])].map(card => card.dataset.item)", {which})
+      .get<std::vector<std::string>>();
+}
+void open_feed(Browser& browser, const std::string& url) {
+  browser.open(url);
+  browser.wait_until("return document.querySelectorAll('li.card').length >= 10");
+}
+/// Scrolls card by card, each for longer than it takes to be seen; returns those that the page took for seen.
+std::vector<std::string> scroll_past(Browser& browser, int cards) {
+  for (int i = 0; i < cards; ++i) {
+    browser.run("document.querySelectorAll('li.card')[arguments[0]].scrollIntoView({block: 'center'})", {i});
+    std::this_thread::sleep_for(1'300ms);
+  }
+  auto seen = items(browser, "li.card[data-seen=true]");
+  REQUIRE(seen.size() >= static_cast<std::size_t>(cards));
+  return seen;
+}
+void log_in(Browser& browser, const std::string& name) {
+  browser.type("#name", name);
+  browser.click("#login button[type=submit]");
+  browser.wait_until("return document.getElementById('who').textContent.includes('" + name + "')");
+  browser.wait_until("return document.querySelectorAll('li.card').length >= 10");
+}
+/// The figure beside a name in the side panel.
+std::string figure(const std::string& name) {
+  return "[...document.querySelectorAll('dt')].find(term => term.textContent === '" + name +
+         "')?.nextElementSibling.textContent";
+}
+void wait_until_flushed(Browser& browser, std::size_t seen) {
+  browser.wait_until("return Number(" + figure("posts you have seen") + ") >= " + std::to_string(seen));
+}
+bool any_of(const std::vector<std::string>& some, const std::vector<std::string>& others) {
+  const std::set<std::string> set(others.begin(), others.end());
+  for (const std::string& each : some) {
+    if (set.contains(each)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("What was scrolled past does not come back after a reload, what was only fetched does",
+          "[web][002-01][002-02][002-03]") {
+  const TemporaryFolder data;
+  FeedServer server(data.path());
+  Browser browser;
+  open_feed(browser, server.url());
+  log_in(browser, "ann");
+  const auto seen = scroll_past(browser, 4);
+  const auto fetched = items(browser);
+  wait_until_flushed(browser, seen.size());
+  seenby::test::keep_screenshot(browser, "feed");
+  open_feed(browser, server.url());
+  const auto again = items(browser);
+  CHECK_FALSE(any_of(seen, again));
+  // Whatever was on the page and was not seen is eligible still: the next page begins with it.
+  std::size_t back = 0;
+  for (const std::string& item : fetched) back += any_of({item}, again) ? 1U : 0U;
+  CHECK(back >= (fetched.size() - seen.size()) / 2);
+  CHECK(browser.console_errors().empty());
+}
+
+TEST_CASE("A page that is left loses nothing that was seen on it, though no flush was due", "[web][002-03]") {
+  const TemporaryFolder data;
+  FeedServer server(data.path());
+  Browser browser;
+  open_feed(browser, server.url());
+  log_in(browser, "bob");
+  const auto first = items(browser);
+  std::this_thread::sleep_for(1'200ms);
+  const auto seen = items(browser, "li.card[data-seen=true]");
+  REQUIRE_FALSE(seen.empty());
+  browser.open("about:blank");  // the beacon of pagehide
+  open_feed(browser, server.url());
+  CHECK_FALSE(any_of(seen, items(browser)));
+}
+
+TEST_CASE("What an anonymous visitor saw is theirs after they log in", "[web][002-07]") {
+  const TemporaryFolder data;
+  FeedServer server(data.path());
+  Browser browser;
+  open_feed(browser, server.url());
+  const auto seen = scroll_past(browser, 3);
+  wait_until_flushed(browser, seen.size());
+  open_feed(browser, server.url());
+  CHECK_FALSE(any_of(seen, items(browser)));  // by the cookie alone
+  log_in(browser, "dan");
+  CHECK_FALSE(any_of(seen, items(browser)));
+  browser.run("document.cookie = ''");
+  wait_until_flushed(browser, seen.size());
+  CHECK(browser.console_errors().empty());
+}
+
+TEST_CASE("Two users do not share what they saw", "[web]") {
+  const TemporaryFolder data;
+  FeedServer server(data.path());
+  Browser eve;
+  open_feed(eve, server.url());
+  log_in(eve, "eve");
+  const auto seen = scroll_past(eve, 2);
+  wait_until_flushed(eve, seen.size());
+  Browser other;
+  open_feed(other, server.url());
+  log_in(other, "finn");
+  CHECK(other.run("return " + figure("posts you have seen")) == "0");
+}
+
+TEST_CASE("The feed is used by keyboard, named for screen readers, and fits a phone", "[web]") {
+  const TemporaryFolder data;
+  FeedServer server(data.path());
+  Browser phone(360, 740);
+  open_feed(phone, server.url());
+  seenby::test::keep_screenshot(phone, "feed-phone");
+  CHECK(phone.run("return document.documentElement.scrollWidth <= innerWidth") == true);
+  // Skip link, name, log in.
+  phone.press(std::string(tab).append(tab).append("gil").append(enter));
+  phone.wait_until("return document.getElementById('who').textContent.includes('gil')");
+  phone.wait_until("return document.querySelectorAll('li.card').length >= 10");
+  const auto first = items(phone).front();
+  phone.run("document.querySelector('li.card .hide').focus()");
+  phone.press(enter);
+  phone.wait_until("return document.querySelectorAll('#hidden li').length === 1");
+  CHECK_FALSE(any_of({first}, items(phone)));
+  CHECK(phone.run("return document.activeElement.tagName") == "BUTTON");  // the focus is not lost
+  const Json unnamed = phone.run(R"(
+    return [...document.querySelectorAll('button, input, [role], aside, main, ol')]
+      .filter(e => !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length || e.id === 'note' ||
+                     e.tagName === 'MAIN'))
+      .map(e => e.outerHTML.slice(0, 80)))");
+  CHECK(unnamed.dump() == "[]");
+  CHECK(phone.run("return document.documentElement.lang") == "en");
+  CHECK(phone.console_errors().empty());
+}
+
+TEST_CASE("A feed that was seen to its end says so, and SIGTERM ends the server cleanly", "[web][002-14]") {
+  const TemporaryFolder data;
+  FeedServer server(data.path(), "12");
+  Browser browser(1200, 12'000);  // everything at once on the screen
+  browser.open(server.url());
+  browser.wait_until("return document.querySelectorAll('li.card').length >= 10");
+  log_in(browser, "hal");
+  browser.wait_until("return document.querySelectorAll('li.card:not([data-seen])').length === 0");
+  wait_until_flushed(browser, 12);
+  browser.open(server.url());
+  browser.wait_until("return document.getElementById('note').textContent.includes('seen everything')");
+  CHECK(server.end(SIGTERM) == 0);
+}
