@@ -118,7 +118,7 @@ TEST_CASE("A request is one round trip through the facade, however large its poo
   auto counting = std::make_shared<CountingExecutor>(make_executor(server.socket_url()).value());
   SeenFilter filter{RedisStore<>(counting, {.users_per_request = 3, .window = std::chrono::hours{24}, .slices = 4})};
   const auto pool = filter.pool(sequence(0, 3'000));
-  for (const std::uint64_t user : {1, 2, 3}) {
+  for (const std::uint64_t user : {1U, 2U, 3U}) {
     REQUIRE(filter.record_all(user, sequence(user * 1'000 - 1'000, 1'000)));
   }
   counting->trips = 0;

@@ -44,7 +44,7 @@ TEST_CASE("Items that are recorded again and again grow nothing", "[redis]") {
             REQUIRE(record(store, user, items));
           }
         };
-        for (const std::uint64_t user : {1, 2}) {
+        for (const std::uint64_t user : {1U, 2U}) {
           REQUIRE(store.forget(user));
           deliver(user);
         }
@@ -56,7 +56,7 @@ TEST_CASE("Items that are recorded again and again grow nothing", "[redis]") {
         CHECK(settled <= 2 * bytes_of(server, store.key_of(2)));
         CHECK(ask(store, {1}, sequence(0, 400)).seen() == 400);
         CHECK(store.counters().over_budget == 0);
-        for (const std::uint64_t user : {1, 2}) REQUIRE(store.forget(user));
+        for (const std::uint64_t user : {1U, 2U}) REQUIRE(store.forget(user));
       }
     }
   }

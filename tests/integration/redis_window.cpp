@@ -202,7 +202,7 @@ TEST_CASE("Forgetting finds every slice, whatever window it was recorded under a
   RedisStore<> without(server.socket_url(), {});
   for (RedisStore<>* forgetting : {&by_six, &of_a_day, &without, &by_thirty}) {
     for (std::uint64_t day = 0; day < 4; ++day) {
-      for (const std::uint64_t user : {1, 2}) REQUIRE(record(by_thirty, user, {user * 100 + day}));
+      for (const std::uint64_t user : {1U, 2U}) REQUIRE(record(by_thirty, user, {user * 100 + day}));
       clock.advance(days(1));
     }
     // The other configuration has recorded, too: the list names slices of both.
@@ -226,12 +226,12 @@ TEST_CASE("A clock that is a year ahead for a moment empties no window, in Redis
                            .clock = Clock([&] { return wall; }, [&] { return steady; })};
   RedisStore<> store(server.socket_url(), policy);
   RedisStore<> other(server.socket_url(), policy);
-  for (const std::uint64_t user : {1, 2}) REQUIRE(record(store, user, {user}));
+  for (const std::uint64_t user : {1U, 2U}) REQUIRE(record(store, user, {user}));
   REQUIRE(ask(other, {1, 2}, {1, 2}).seen() == 2);
   wall += days(365);
   for (RedisStore<>* each : {&store, &other}) {
     CHECK(ask(*each, {1, 2}, {1, 2}).seen() == 2);
-    for (const std::uint64_t user : {1, 2}) REQUIRE(record(*each, user, {user + 10}));
+    for (const std::uint64_t user : {1U, 2U}) REQUIRE(record(*each, user, {user + 10}));
   }
   wall -= days(365);
   CHECK(ask(store, {1, 2}, {1, 2, 11, 12}).seen() == 4);
