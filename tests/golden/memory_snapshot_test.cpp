@@ -22,8 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using Store = seenby::MemoryStore<std::uint64_t>;
 
-const std::filesystem::path golden =
-    std::filesystem::path(SEENBY_SOURCE_DIR) / "tests" / "golden" / "memory_snapshot_v1.bin";
+const std::filesystem::path folder = std::filesystem::path(SEENBY_SOURCE_DIR) / "tests" / "golden";
 
 seenby::StorePolicy policy() {
   seenby::StorePolicy policy{.wrong_hide_rate = 0.01, .window = 6h, .slices = 6, .seed = 42};
@@ -42,24 +41,32 @@ std::string bytes_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("the golden snapshot of version 1 is read") {
-  Store store(policy());
-  const auto result = store.restore(golden);
-  INFO((result ? std::string() : result.error().message));
-  REQUIRE(result);
-  CHECK(store.users() == 3);
-  const auto digests = items(store, 0, 60);
-  for (const auto& [user, seen] : {std::pair<std::uint64_t, std::size_t>{1, 0}, {2, 3}, {3, 60}}) {
-    std::vector<std::uint8_t> seen_by(digests.size());
-    std::array<seenby::UserStatus, 1> status;
-    store.check_digests(std::array{user}, digests, seen_by, status);
-    CHECK(status[0].state == seenby::UserState::known);
-    for (std::size_t i = 0; i < digests.size(); ++i) CHECK(seen_by[i] == (i < seen ? 1 : 0));
+TEST_CASE("the golden snapshots of all versions are read, and what they hold grows on") {
+  for (const char* name : {"memory_snapshot_v1.bin", "memory_snapshot_v2.bin"}) {
+    CAPTURE(name);
+    Store store(policy());
+    const auto result = store.restore(folder / name);
+    INFO((result ? std::string() : result.error().message));
+    REQUIRE(result);
+    CHECK(store.users() == 3);
+    for (const std::uint64_t more : {0U, 40U}) {
+      for (std::uint64_t i = 0; i < more; ++i) {
+        for (const std::uint64_t user : {2U, 3U}) REQUIRE(store.record_digests(user, items(store, 1'000 + i, 1)));
+      }
+      const auto digests = items(store, 0, 60);
+      for (const auto& [user, seen] : {std::pair<std::uint64_t, std::size_t>{1, 0}, {2, 3}, {3, 60}}) {
+        std::vector<std::uint8_t> seen_by(digests.size());
+        std::array<seenby::UserStatus, 1> status;
+        store.check_digests(std::array{user}, digests, seen_by, status);
+        CHECK(status[0].state == seenby::UserState::known);
+        for (std::size_t i = 0; i < digests.size(); ++i) CHECK(seen_by[i] == (i < seen ? 1 : 0));
+      }
+    }
   }
 }
 
 TEST_CASE("the same store still writes the golden records") {
-  Store store(policy(), {.shards = 1, .exact_items = 8});
+  Store store(policy(), {.shards = 1});
   REQUIRE(store.create(1));
   REQUIRE(store.record_digests(2, items(store, 0, 3)));
   REQUIRE(store.record_digests(3, items(store, 0, 60)));
@@ -67,13 +74,15 @@ TEST_CASE("the same store still writes the golden records") {
   REQUIRE(store.snapshot(path));
   const std::string written = bytes_of(path);
   std::filesystem::remove(path);
-  // Users may stand in any order: compare what is left of the file when each byte is counted.
-  std::string expected = bytes_of(golden);
-  REQUIRE(written.size() == 400);
+  const std::string expected = bytes_of(folder / "memory_snapshot_v2.bin");
+  REQUIRE(written.size() == expected.size());
+  const std::size_t trailer = expected.size() - 32;
+  const std::size_t end = trailer - 8;
   CHECK(written.substr(0, 88) == expected.substr(0, 88));  // header, and the section's head up to its checksum
-  CHECK(written.substr(368) == expected.substr(368));      // trailer
-  std::string records = written.substr(96, 264);
-  std::string expected_records = expected.substr(96, 264);
+  CHECK(written.substr(trailer) == expected.substr(trailer));
+  // Users may come in any order: compare what is left of the section when each byte is counted.
+  std::string records = written.substr(96, end - 96);
+  std::string expected_records = expected.substr(96, end - 96);
   std::sort(records.begin(), records.end());
   std::sort(expected_records.begin(), expected_records.end());
   CHECK(records == expected_records);

@@ -5,7 +5,9 @@
 #include <array>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -106,6 +108,27 @@ TEST_CASE("readers see every acknowledged item while users grow and others are f
   CHECK(race(store, writes, seed) == 0);
   CHECK(store.counters().growths > 0);
   CHECK(store.counters().over_budget == 0);
+}
+
+TEST_CASE("readers see every acknowledged item of a window while slices pass and tables grow", "[concurrent]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  using namespace std::chrono_literals;
+  const auto hours = std::make_shared<std::atomic<std::int64_t>>(500'000);
+  seenby::StorePolicy policy{.wrong_hide_rate = 0.01, .users_per_request = 2, .window = 100h, .slices = 100};
+  policy.clock = seenby::Clock::simulated([hours] { return seenby::Time{hours->load() * 1h}; });
+  Store store{policy, {.shards = 2}};
+  std::atomic<bool> stop{false};
+  std::thread time([&] {
+    for (int passed = 0; passed < 90 && !stop.load(); ++passed) {
+      ++*hours;
+      store.sweep();
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  CHECK(race(store, writes / 4, seed) == 0);
+  stop = true;
+  time.join();
 }
 
 TEST_CASE("readers see every acknowledged item while filters are re-inserted from a history", "[concurrent]") {

@@ -284,11 +284,11 @@ TEST_CASE("users merge slice by slice and nothing either has seen is lost") {
 }
 
 TEST_CASE("merging users of equal filters unites their bits within the rate") {
-  Store store{{.wrong_hide_rate = 0.01}, {.shards = 1}};
+  Store store{{.wrong_hide_rate = 0.01, .initial_items = 100}, {.shards = 1}};
   std::vector<Digest> few;
-  for (std::uint64_t i = 0; i < 12; ++i) few.push_back(item(i));
-  REQUIRE(store.record_digests(1, std::span(few).first(9)));
-  REQUIRE(store.record_digests(2, std::span(few).last(9)));
+  for (std::uint64_t i = 0; i < 36; ++i) few.push_back(item(i));
+  REQUIRE(store.record_digests(1, std::span(few).first(33)));
+  REQUIRE(store.record_digests(2, std::span(few).last(33)));
   const auto bytes = store.user_bytes(2);
   REQUIRE(store.merge_users(1, 2));
   CHECK(store.counters().over_budget == 0);

@@ -27,10 +27,10 @@ namespace seenby {
 
 /// Users' filters in memory: an arena of 32-byte granules, 8-byte handles, one index a shard.
 ///
-/// A short history is exact. A longer one is a split-block filter, sized for the first batch; outgrown, it is
-/// re-inserted at growth_factor times the size where there is a history to read (`set_replay`), and otherwise succeeded
-/// by a larger and tighter one, so that the user's rate stays within budget for 1,000 times the first capacity and
-/// more. With a window each slice is such a chain of its own.
+/// A short history is exact. With a history to read (`set_replay`) and no window, a longer one is a split-block filter,
+/// re-inserted at growth_factor times the size when it is full. Without, a large first batch gets a filter of its size,
+/// and what grows goes into a fingerprint table, which grows by itself; with a window everything is in one table whose
+/// lanes know their slices. A table has up to 128 KiB; what a user has beyond goes into a chain of filters.
 ///
 /// Thread-safe. `check` takes no lock and writes nothing shared; it never waits for a growth. Writers of users in one
 /// shard exclude each other. A record that returned is visible to every check that starts afterwards.
@@ -95,8 +95,8 @@ class MemoryStore {
   void sweep() { core_->sweep(); }
 
   /// Writes all users to a file while the store goes on serving: what was acknowledged before is in it. The file takes
-  /// the place of a regular file or of none, with its permissions, and follows links. A kill at any moment leaves the old
-  /// file or the new one. Errors: io.
+  /// the place of a regular file or of none, with its permissions, and follows links. A kill at any moment leaves the
+  /// old file or the new one. Errors: io.
   Result<void> snapshot(const std::string& path) const { return core_->snapshot(path); }
 
   /// Replaces all users by a snapshot's; for each user a check sees the record before or the one after. The shards'

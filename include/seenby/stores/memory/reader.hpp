@@ -14,6 +14,7 @@
 #include "seenby/stores/memory/filter_blocks.hpp"
 #include "seenby/stores/memory/lookup.hpp"
 #include "seenby/stores/memory/state.hpp"
+#include "seenby/stores/memory/table_record.hpp"
 
 SEENBY_DETAIL_BEGIN
 
@@ -64,7 +65,7 @@ class MemoryReader {
     const bool known =
         for_each_chunk(key, newest, digests, [&](std::size_t at, DigestSpan chunk, const LiveParts& live) {
           add(at);  // the chunk before is settled
-          check_parts(live, chunk, hits.data());
+          check_parts(live, newest, chunk, hits.data());
         });
     add(digests.size());
     return known;
@@ -76,11 +77,15 @@ class MemoryReader {
       std::fill_n(ages + at, chunk.size(), std::uint8_t{255});
       std::array<std::uint8_t, chunk_size> hits;
       for (const LivePart& part : live.list()) {  // the newest slice comes last and has the last word
+        if (part.kind == RecordKind::table) continue;
         check_part(part, chunk, hits.data());
-        const auto slices_ago = static_cast<std::uint8_t>(std::min(newest - part.slice, 254U));
+        const auto slices_ago = static_cast<std::uint8_t>(std::min(newest - std::min(newest, part.slice), 254U));
         for (std::size_t i = 0; i < chunk.size(); ++i) {
           if (hits[i] != 0) ages[at + i] = slices_ago;
         }
+      }
+      for (const LivePart& part : live.list()) {
+        if (part.kind == RecordKind::table) age_by_table(table_ref(part, newest), chunk, ages + at);
       }
     });
   }
@@ -98,7 +103,7 @@ class MemoryReader {
     std::size_t filter_count = 0;
     for (std::size_t u = 0; u < request.count; ++u) {
       const Handle handle = request.records[u].handle;
-      if (handle.kind() == RecordKind::extended) return false;
+      if (handle.kind() == RecordKind::extended || handle.kind() == RecordKind::table) return false;
       if (handle.kind() == RecordKind::filter) filters[filter_count++] = request.records[u].filter();
     }
     check_all({filters.data(), filter_count}, digests.data(), digests.size(), seen_by);
@@ -113,12 +118,13 @@ class MemoryReader {
     return true;
   }
 
-  /// One part that can still be asked: blocks of a filter, or exact digests.
+  /// One part that can still be asked: blocks of a filter, exact digests, or a table.
   struct LivePart {
     const std::uint64_t* first;
     std::uint32_t size;
     std::uint32_t slice;
-    bool is_exact;
+    RecordKind kind;
+    std::uint64_t head = 0;  // of a table
   };
   /// A user's live parts, oldest slice first.
   struct LiveParts {
@@ -128,8 +134,18 @@ class MemoryReader {
     void add(const LivePart& part) noexcept { parts[count++] = part; }
     [[nodiscard]] std::span<const LivePart> list() const noexcept { return {parts.data(), count}; }
   };
+  static void age_by_table(const FingerprintRef& table, DigestSpan digests, std::uint8_t* ages) noexcept {
+    for (std::size_t i = 0; i < digests.size(); ++i) {
+      ages[i] = std::min(ages[i], fingerprint_age(table, digests[i]));
+    }
+  }
+  [[nodiscard]] FingerprintRef table_ref(const LivePart& part, std::uint32_t newest) const noexcept {
+    const TableHead head = TableHead::of(part.head, part.size);
+    const FingerprintView view = head.view(part.first);
+    return head.shape.sliced ? view.ref(state_.context.window_at(std::max(newest, head.newest))) : view.ref();
+  }
   static void check_part(const LivePart& part, DigestSpan digests, std::uint8_t* hits) noexcept {
-    if (part.is_exact) {
+    if (part.kind == RecordKind::exact) {
       std::fill_n(hits, digests.size(), std::uint8_t{0});
       digests_check_add(part.first, part.size, digests.digests, hits);
     } else {
@@ -137,15 +153,16 @@ class MemoryReader {
     }
   }
   /// hits[i] = in how many parts digest i is.
-  static void check_parts(const LiveParts& live, DigestSpan digests, std::uint8_t* hits) noexcept {
+  void check_parts(const LiveParts& live, std::uint32_t newest, DigestSpan digests, std::uint8_t* hits) const noexcept {
     std::array<SplitBlockRef, max_parts> filters;
     std::size_t count = 0;
     for (const LivePart& part : live.list()) {
-      if (!part.is_exact) filters[count++] = blocks_ref(part.first, part.size);
+      if (part.kind == RecordKind::filter) filters[count++] = blocks_ref(part.first, part.size);
     }
     check_all({filters.data(), count}, digests.data(), digests.size(), hits);
     for (const LivePart& part : live.list()) {
-      if (part.is_exact) digests_check_add(part.first, part.size, digests.digests, hits);
+      if (part.kind == RecordKind::exact) digests_check_add(part.first, part.size, digests.digests, hits);
+      if (part.kind == RecordKind::table) { check_add(table_ref(part, newest), digests.data(), digests.size(), hits); }
     }
   }
 
@@ -155,22 +172,42 @@ class MemoryReader {
                   LiveParts& live) const noexcept {
     const AddressSpace& space = lookup_.space();
     live.count = 0;
-    if (handle.kind() == RecordKind::filter) live.add({space.at(handle.block()), handle.size(), 0, false});
-    if (handle.kind() == RecordKind::exact) {
-      live.add({space.at(handle.block()), std::min(handle.items(), max_exact_items), 0, true});
+    const auto add = [&](RecordKind kind, std::uint32_t block, std::uint32_t size, std::uint32_t slice) {
+      const std::uint64_t* const first = space.at(block);
+      live.add({first, size, slice, kind, kind == RecordKind::table ? load_word(first) : 0});
+    };
+    switch (handle.kind()) {
+      case RecordKind::filter: add(RecordKind::filter, handle.block(), handle.size(), 0); return true;
+      case RecordKind::exact:
+        add(RecordKind::exact, handle.block(), std::min(handle.items(), max_exact_items), 0);
+        return true;
+      case RecordKind::table: add(RecordKind::table, handle.block(), handle.size(), 0); break;
+      case RecordKind::extended: break;
+      default: return true;
     }
-    if (handle.kind() != RecordKind::extended) return true;
     PartList parts;
-    for (std::uint32_t i = 0; i < std::min(handle.size(), max_parts); ++i) {
+    for (std::uint32_t i = 0; handle.kind() == RecordKind::extended && i < std::min(handle.size(), max_parts); ++i) {
       parts.push_back(Part::load(space.at(handle.block()) + std::size_t{i} * granule_words));
     }
     if (!shard.sequence.unchanged_since(sequence)) return false;
     for (const Part& part : parts) {
       if (part.kind == RecordKind::kept || !state_.context.is_live(part.slice, newest)) continue;
-      const bool is_exact = part.kind == RecordKind::exact;
-      live.add({space.at(part.block), is_exact ? part.items : part.size, part.slice, is_exact});
+      add(part.kind, part.block, part.kind == RecordKind::exact ? part.items : part.size, part.slice);
     }
+    // What a table's head says decides where its bytes are: it is believed once nothing has moved.
+    if (!shard.sequence.unchanged_since(sequence)) return false;
+    drop_dead_tables(live, newest);
     return true;
+  }
+  void drop_dead_tables(LiveParts& live, std::uint32_t newest) const noexcept {
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < live.count; ++i) {
+      const LivePart part = live.parts[i];
+      const bool dead =
+          part.kind == RecordKind::table && !state_.context.is_live(TableHead::of(part.head, part.size).newest, newest);
+      if (!dead) live.parts[kept++] = part;
+    }
+    live.count = kept;
   }
 
   /// Calls read(offset, chunk, parts) for each chunk of candidates until nothing it looked at was reused meanwhile, and

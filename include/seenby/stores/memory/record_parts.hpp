@@ -13,6 +13,7 @@
 #include "seenby/stores/memory/arena.hpp"
 #include "seenby/stores/memory/filter_blocks.hpp"
 #include "seenby/stores/memory/shard_context.hpp"
+#include "seenby/stores/memory/table_record.hpp"
 #include "seenby/stores/memory/user_record.hpp"
 
 SEENBY_DETAIL_BEGIN
@@ -24,9 +25,10 @@ SEENBY_DETAIL_BEGIN
 template <std::size_t Words>
 class RecordParts {
  public:
-  RecordParts(const ShardContext& context, Arena& arena, ShardCounters& counters, const PartList& all) noexcept
-      : context_(context), arena_(arena), counters_(counters) {
-    for (const Part& part : all) (part.kind == RecordKind::kept ? kept_ : parts_).push_back(part);
+  RecordParts(const ShardContext& context, Arena& arena, ShardCounters& counters, ReadSequence& sequence,
+              const PartList& all) noexcept
+      : context_(context), arena_(arena), counters_(counters), sequence_(sequence) {
+    for (const Part& part : all) list_of(part.kind).push_back(part);
   }
 
   /// Lets go of the slices that left the window.
@@ -40,9 +42,18 @@ class RecordParts {
       remove(parts_, 0);
     }
     while (!kept_.empty() && !context().is_live(kept_[0].slice, newest)) remove(kept_, 0);
+    for (std::uint32_t i = 0; context().windowed() && i < tables_.size();) {
+      if (trim(i, newest)) ++i;
+    }
   }
 
  protected:
+  /// Tables of up to 2 KiB are changed in a copy.
+  static constexpr std::uint32_t copied_granules = 64;
+
+  [[nodiscard]] PartList& list_of(RecordKind kind) noexcept {
+    return kind == RecordKind::kept ? kept_ : kind == RecordKind::table ? tables_ : parts_;
+  }
   [[nodiscard]] const ShardContext& context() const noexcept { return context_; }
   [[nodiscard]] Arena& arena() const noexcept { return arena_; }
   [[nodiscard]] ShardCounters& counters() const noexcept { return counters_; }
@@ -63,7 +74,7 @@ class RecordParts {
   }
   /// Room for two more parts: a filter and the digests kept beside it.
   void require_room() const {
-    if (parts_.size() + kept_.size() + 2 > max_parts) throw std::bad_alloc();
+    if (parts_.size() + kept_.size() + tables_.size() + 2 > max_parts) throw std::bad_alloc();
   }
   [[nodiscard]] std::vector<Digest> digests_of(const Part& part) const {
     std::vector<Digest> digests(part.items);
@@ -86,6 +97,9 @@ class RecordParts {
     const auto [first, last] = group(slice);
     double rate = 0;
     for (std::uint32_t i = first; i < last; ++i) rate += parts_[i].fpr;
+    if (!context().windowed()) {
+      for (const Part& table : tables_) rate += table.fpr;
+    }
     return rate > context().rates.slice_rate * (1 + 1e-9);
   }
 
@@ -129,6 +143,164 @@ class RecordParts {
     counts_changed_ = true;
   }
 
+  // Tables. Readers may be looking at one, so that each change is made in a copy and then in a block of its own.
+
+  [[nodiscard]] TableHead head_of(const Part& table) const noexcept {
+    return TableHead::of(load_word(words_of(table)), table.size);
+  }
+  [[nodiscard]] std::vector<std::uint64_t> words_in(const Part& table) const {
+    std::vector<std::uint64_t> words(std::size_t{table.size} * granule_words);
+    copy_words(words.data(), words_of(table), words.size());
+    return words;
+  }
+  [[nodiscard]] static FingerprintTable table_in(std::vector<std::uint64_t>& words, const TableHead& head) noexcept {
+    return {head.shape, head.count, reinterpret_cast<std::byte*>(words.data() + 1)};
+  }
+  /// Lets a table's part stand for these words.
+  void store_table(Part& part, std::vector<std::uint64_t>& words, TableHead head, std::uint32_t count) {
+    head.count = count;
+    words[0] = head.word();
+    const auto granules = static_cast<std::uint32_t>(words.size() / granule_words);
+    const std::uint32_t block = arena().allocate(granules);
+    copy_words(arena().at(block), words.data(), words.size());
+    if (part.size > 0) retired_.emplace_back(part.block, part.size);
+    part.block = block;
+    part.size = granules;
+    part.items = count;
+    part.slice = head.newest;
+    structure_changed_ = true;
+  }
+  /// Takes the dead lanes out of a table; false when it had no others and is gone.
+  bool trim(std::uint32_t i, std::uint32_t newest) {
+    Part& part = tables_[i];
+    if (part.slice >= newest) return true;
+    TableHead head = head_of(part);
+    const FingerprintWindow window = context().window_at(newest);
+    if (!context().is_live(part.slice, newest)) {  // its slices' numbers may have come round
+      counters().slices_dropped += slices_older_than(-1, head.view(words_of(part)), window.newest);
+      remove(tables_, i);
+      return false;
+    }
+    std::vector<std::uint64_t> words = words_in(part);
+    FingerprintTable table = table_in(words, head);
+    const std::uint32_t slices = slices_older_than(window.max_age, table.view(), window.newest);
+    if (slices == 0) return true;
+    counters().slices_dropped += slices;
+    table.drop(window);
+    head.newest = newest;
+    TableHead smaller = head;
+    smaller.shape.capacity = table.count();
+    const std::uint64_t granules = TableHead::granules_for(smaller.shape);
+    if (granules >= part.size) {
+      store_table(part, words, head, table.count());
+      return true;
+    }
+    std::vector<std::uint64_t> fewer(static_cast<std::size_t>(granules) * granule_words);
+    smaller = TableHead::of(smaller.word(), static_cast<std::uint32_t>(granules));
+    FingerprintTable next(smaller.shape, 0, reinterpret_cast<std::byte*>(fewer.data() + 1));
+    const FingerprintView from = table.view();
+    if (!next.rebuild(&from, {}, window)) throw std::bad_alloc();
+    store_table(part, fewer, smaller, next.count());
+    return true;
+  }
+  /// Records digests in the open table, or in the first one; false when that would be larger than a table may be, and
+  /// then nothing has changed.
+  bool insert_in_table(std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest,
+                       InsertOutcome& outcome) {
+    // Another writer may know a newer slice already.
+    if (!tables_.empty()) newest = std::max(newest, tables_.back().slice);
+    const FingerprintWindow window = context().window_at(newest);
+    std::vector<FingerprintItem> rest;
+    rest.reserve(digests.size());
+    for (const Digest digest : digests) rest.push_back({digest, static_cast<std::uint8_t>(slice)});
+    Part* const open = tables_.empty() ? nullptr : &tables_.back();
+    if (open != nullptr && !every_access_atomic && open->size > copied_granules) {
+      return insert_in_place(*open, rest, newest, outcome);
+    }
+    TableHead head;
+    std::vector<std::uint64_t> words;
+    if (open != nullptr) {
+      head = head_of(*open);
+      words = words_in(*open);
+    }
+    FingerprintTable table = table_in(words, head);
+    if (open != nullptr) {
+      const std::size_t done = insert_while_room(table, rest, window, outcome);
+      if (done == rest.size()) {
+        if (outcome.newly_added == 0 && !outcome.renewed && head.newest == newest) return true;
+        head.newest = newest;
+        store_table(*open, words, head, table.count());
+        return true;
+      }
+      rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(done));
+    }
+    return grow_table(open, open == nullptr ? nullptr : &table, rest, newest, outcome);
+  }
+  /// In a large table, which would take long to copy. Readers see by the sequence that it changes, and look again.
+  bool insert_in_place(Part& open, std::vector<FingerprintItem>& rest, std::uint32_t newest, InsertOutcome& outcome) {
+    TableHead head = head_of(open);
+    std::uint64_t* const words = words_of(open);
+    FingerprintTable table(head.shape, head.count, reinterpret_cast<std::byte*>(words + 1));
+    sequence_.begin_shift();
+    const std::size_t done = insert_while_room(table, rest, context().window_at(newest), outcome);
+    head.count = table.count();
+    head.newest = newest;
+    store_word(words, head.word());
+    sequence_.end_shift();
+    open.items = head.count;
+    open.slice = newest;
+    structure_changed_ = true;
+    if (done == rest.size()) return true;
+    rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(done));
+    return grow_table(&open, &table, rest, newest, outcome);
+  }
+  static std::size_t insert_while_room(FingerprintTable& table, std::span<const FingerprintItem> items,
+                                       FingerprintWindow window, InsertOutcome& outcome) noexcept {
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const auto did = table.insert(items[i], window);
+      if (did == FingerprintTable::Inserted::full) return i;
+      outcome.newly_added += did == FingerprintTable::Inserted::added ? 1U : 0U;
+      outcome.renewed = outcome.renewed || did == FingerprintTable::Inserted::renewed;
+    }
+    return items.size();
+  }
+  bool grow_table(Part* open, const FingerprintTable* from, std::vector<FingerprintItem>& rest, std::uint32_t newest,
+                  InsertOutcome& outcome) {
+    std::sort(rest.begin(), rest.end(), [](const auto& a, const auto& b) { return a.digest < b.digest; });
+    rest.erase(std::unique(rest.begin(), rest.end(), [](const auto& a, const auto& b) { return a.digest == b.digest; }),
+               rest.end());
+    const FingerprintView view = from == nullptr ? FingerprintView({}, 0, nullptr) : from->view();
+    const double share = open == nullptr ? context().table_rate(!parts_.empty()) : open->fpr;
+    // A little room beyond what is asked, which keeps the cost of growing item by item amortised.
+    const std::uint64_t more = std::max<std::uint64_t>(rest.size(), view.count() / 32);
+    const FingerprintShape shape = grown_shape(from == nullptr ? nullptr : &view, more, share, context().windowed());
+    const std::uint64_t granules = TableHead::granules_for(shape);
+    if (granules > Handle::largest_size) return false;
+    TableHead head = TableHead::of(TableHead{shape, 0, newest}.word(), static_cast<std::uint32_t>(granules));
+    std::vector<std::uint64_t> words(static_cast<std::size_t>(granules) * granule_words);
+    FingerprintTable next(head.shape, 0, reinterpret_cast<std::byte*>(words.data() + 1));
+    if (!next.rebuild(from == nullptr ? nullptr : &view, rest, context().window_at(newest))) throw std::bad_alloc();
+    outcome.newly_added += std::min<std::size_t>(rest.size(), next.count() - std::min(next.count(), view.count()));
+    if (open == nullptr) {
+      require_room();
+      Part part{.block = 0,
+                .size = 0,
+                .items = 0,
+                .capacity = 0,
+                .slice = newest,
+                .kind = RecordKind::table,
+                .link = 0,
+                .fpr = share};
+      store_table(part, words, head, next.count());
+      tables_.push_back(part);
+      outcome.grew = !parts_.empty();
+    } else {
+      store_table(*open, words, head, next.count());
+      outcome.grew = true;
+    }
+    return true;
+  }
+
   // Kept digests.
 
   [[nodiscard]] Part* kept_of(std::uint32_t slice) noexcept {
@@ -167,6 +339,7 @@ class RecordParts {
 
   PartList parts_;
   PartList kept_;
+  PartList tables_;                                               // one, but where users merged
   std::vector<std::pair<std::uint32_t, std::uint32_t>> retired_;  // blocks and their granules
   bool structure_changed_ = false;                                // other parts, or parts elsewhere
   bool counts_changed_ = false;
@@ -175,6 +348,7 @@ class RecordParts {
   const ShardContext& context_;
   Arena& arena_;
   ShardCounters& counters_;
+  ReadSequence& sequence_;
 };
 
 SEENBY_DETAIL_END

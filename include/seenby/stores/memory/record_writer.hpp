@@ -26,7 +26,10 @@ class RecordWriter : public RecordParts<Words> {
   using Base::Base;
 
   /// Records digests in one slice.
-  InsertOutcome insert(std::span<const Digest> digests, std::uint32_t slice) {
+  InsertOutcome insert(std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest) {
+    if (context().uses_tables() || !tables_.empty()) {
+      if (InsertOutcome outcome; insert_growing(digests, slice, newest, outcome)) return outcome;
+    }
     const auto [first, last] = group(slice);
     if (context().keep_digests && last > first) keep_missing(digests, first, last);
     if (last - first == 1 && parts_[first].kind == RecordKind::filter &&
@@ -53,8 +56,51 @@ class RecordWriter : public RecordParts<Words> {
     return outcome;
   }
 
+  /// A record that grows without a history, or ages: a few exact digests, then a table; a first batch that is large
+  /// gets a filter, which is smaller, and the table what comes later. False when the table would be too large: what
+  /// comes goes into filters again then.
+  bool insert_growing(std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest,
+                      InsertOutcome& outcome) {
+    if (context().windowed()) return insert_in_table(digests, slice, newest, outcome);
+    const std::uint32_t parts = parts_.size();
+    if (parts == 0 && tables_.empty()) return false;  // a start as any other
+    std::vector<Digest> unseen;
+    for (const Digest digest : digests) {
+      if (!contains(0, parts, digest)) unseen.push_back(digest);
+    }
+    if (unseen.empty()) return true;
+    if (tables_.empty() && parts > 0) {
+      Part& last = parts_[parts - 1];
+      if (last.kind == RecordKind::exact) {
+        if (last.items + unseen.size() <= context().exact_items) return false;
+        const std::vector<Digest> exact = digests_of(last);
+        unseen.insert(unseen.end(), exact.begin(), exact.end());
+        const Part few = last;
+        parts_.erase(parts - 1);
+        if (!insert_in_table(unseen, slice, newest, outcome)) {
+          parts_.push_back(few);
+          return false;
+        }
+        retired_.emplace_back(few.block, few.size);
+        structure_changed_ = true;
+        outcome.newly_added -= std::min<std::size_t>(outcome.newly_added, exact.size());
+        outcome.grew = true;
+      } else if (last.items + unseen.size() <= last.capacity) {
+        outcome.newly_added = fill(last, unseen);
+        return true;
+      }
+    }
+    if (!outcome.grew && !insert_in_table(unseen, slice, newest, outcome)) return false;
+    if (outcome.grew) {
+      ++counters().growths;
+      if (is_over_budget(0)) ++counters().over_budget;
+    }
+    return true;
+  }
+
   /// One filter of `digests` (distinct) instead of a slice's parts, if it answers "seen" for all they hold.
   bool replace_chain(std::span<const Digest> digests, std::uint32_t slice) {
+    if (!tables_.empty()) return false;
     auto [first, last] = group(slice);
     std::uint64_t capacity = 0;
     for (std::uint32_t i = first; i < last; ++i) {
@@ -74,9 +120,10 @@ class RecordWriter : public RecordParts<Words> {
 
   /// Takes over a part of another user, one of `theirs`: into the digests or bits that are there if it fits, else
   /// beside them. Filters whose digests were kept need not be taken over: the digests are.
-  void adopt(const Part& part, const PartList& theirs) {
+  void adopt(const Part& part, const PartList& theirs, std::uint32_t newest) {
+    if (part.kind == RecordKind::table) return adopt_table(part);
     if (part.kind != RecordKind::filter) {
-      insert(digests_of(part), part.slice);
+      insert(digests_of(part), part.slice, newest);
       return;
     }
     for (const Part& kept : theirs) {
@@ -108,12 +155,24 @@ class RecordWriter : public RecordParts<Words> {
     if (is_over_budget(part.slice)) ++counters().over_budget;
   }
 
+  /// A table of another user: as this one's where they have none, else beside it.
+  void adopt_table(const Part& part) {
+    require_room();
+    Part copy = part;
+    copy.block = arena().allocate(part.size);
+    copy_words(arena().at(copy.block), words_of(part), std::size_t{part.size} * granule_words);
+    const bool beside = !tables_.empty();
+    tables_.push_back(copy);
+    structure_changed_ = true;
+    if (beside || is_over_budget(0)) ++counters().over_budget;
+  }
+
   /// Adds a part as a snapshot has it.
   void restore(Part part, std::span<const std::byte> bytes) {
     if (part.kind == RecordKind::kept && !context().keep_digests) return;
     part.block = arena().allocate(part.size);
     std::memcpy(words_of(part), bytes.data(), bytes.size());
-    (part.kind == RecordKind::kept ? kept_ : parts_).push_back(part);
+    list_of(part.kind).push_back(part);
     structure_changed_ = true;
     if (is_over_budget(part.slice)) ++counters().over_budget;
   }
@@ -121,6 +180,7 @@ class RecordWriter : public RecordParts<Words> {
  protected:
   using Base::append, Base::arena, Base::contains, Base::context, Base::counters, Base::digests_of, Base::explains;
   using Base::fill, Base::group, Base::is_over_budget, Base::keep, Base::keep_missing, Base::kept_of, Base::remove;
+  using Base::insert_in_table, Base::list_of, Base::tables_;
   using Base::kept_, Base::parts_, Base::retired_, Base::structure_changed_, Base::require_room, Base::words_of;
 
  private:

@@ -53,7 +53,7 @@ class Shard : public ShardFront<Words> {
     }
     Edit edit(*this, word, handle);
     edit.drop_dead(newest);
-    const InsertOutcome outcome = edit.insert(digests, slice);
+    const InsertOutcome outcome = edit.insert(digests, slice, newest);
     edit.commit(key);
     return outcome;
   }
@@ -88,7 +88,10 @@ class Shard : public ShardFront<Words> {
     index.for_each(context_->space, [&](const auto& words, const std::uint64_t* handle_word) {
       PartList parts;
       decode(Handle{load_word(handle_word)}, parts);
-      if (!parts.empty() && !context_->is_live(parts[0].slice, newest)) {
+      if (std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+            return !context_->is_live(part.slice, newest) ||
+                   (part.kind == RecordKind::table && context_->windowed() && part.slice != newest);
+          })) {
         affected.push_back(key_of_words(words, context_->key_seed));
       }
     });
@@ -109,7 +112,7 @@ class Shard : public ShardFront<Words> {
     Edit edit(*this, word, Handle{word == nullptr ? 0 : load_word(word)});
     edit.drop_dead(newest);
     for (const Part& part : theirs) {
-      if (context_->is_live(part.slice, newest)) edit.adopt(part, theirs);
+      if (context_->is_live(part.slice, newest)) edit.adopt(part, theirs, newest);
     }
     edit.commit(key);
     return true;
@@ -185,6 +188,10 @@ class Shard : public ShardFront<Words> {
     double passes = 1;
     if (!parts_of(key, parts)) return 0;
     for (const Part& part : parts) {
+      if (part.kind == RecordKind::table && context_->is_live(part.slice, newest)) {
+        const std::uint64_t* const block = arena_.at(part.block);
+        passes *= 1 - TableHead::of(load_word(block), part.size).view(block).estimated_fpr();
+      }
       if (part.kind != RecordKind::filter || !context_->is_live(part.slice, newest)) continue;
       const FilterShape shape{
           .layout = LayoutKind::split_block, .hash_count = 8, .bits = std::uint64_t{part.size} * split_block_bits};
@@ -304,6 +311,16 @@ class Shard : public ShardFront<Words> {
       for (std::uint32_t i = 0; i < handle.size(); ++i) {
         parts.push_back(Part::load(arena_.at(handle.block()) + std::size_t{i} * granule_words));
       }
+    } else if (handle.kind() == RecordKind::table) {
+      const TableHead head = TableHead::of(load_word(arena_.at(handle.block())), handle.size());
+      parts.push_back({.block = handle.block(),
+                       .size = handle.size(),
+                       .items = head.count,
+                       .capacity = 0,
+                       .slice = head.newest,
+                       .kind = RecordKind::table,
+                       .link = 0,
+                       .fpr = context_->table_rate(false)});
     } else if (handle.kind() == RecordKind::filter || handle.kind() == RecordKind::exact) {
       const bool is_filter = handle.kind() == RecordKind::filter;
       parts.push_back({.block = handle.block(),
@@ -384,11 +401,12 @@ class Shard : public ShardFront<Words> {
 template <std::size_t Words>
 class Shard<Words>::Edit : public RecordWriter<Words> {
   using Base = RecordWriter<Words>;
-  using Base::context, Base::counts_changed_, Base::kept_, Base::parts_, Base::retired_, Base::structure_changed_;
+  using Base::context, Base::counts_changed_, Base::kept_, Base::parts_, Base::retired_, Base::structure_changed_,
+      Base::tables_;
 
  public:
   Edit(Shard& shard, std::uint64_t* word, Handle handle)
-      : Base(*shard.context_, shard.arena_, shard.counters, shard.decoded(handle)),
+      : Base(*shard.context_, shard.arena_, shard.counters, shard.sequence, shard.decoded(handle)),
         shard_(shard),
         word_(word),
         handle_(handle) {}
@@ -410,7 +428,9 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
 
  private:
   [[nodiscard]] bool is_simple() const noexcept {
-    if (context().windowed() || !kept_.empty() || parts_.size() != 1 || parts_[0].link != 0) return false;
+    if (context().windowed() || !kept_.empty() || !tables_.empty() || parts_.size() != 1 || parts_[0].link != 0) {
+      return false;
+    }
     const Part& part = parts_[0];
     if (part.kind == RecordKind::exact) return true;
     // The handle has no room for a capacity: it must be the one that decode() looks up.
@@ -418,16 +438,22 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
            context().table().capacity(part.size) == part.capacity;
   }
   [[nodiscard]] Handle encoded() {
-    if (parts_.empty()) {
+    if (parts_.empty() && tables_.empty()) {
       retire_list();
       return Handle::of(RecordKind::empty);
+    }
+    if (parts_.empty() && kept_.empty() && tables_.size() == 1 && tables_[0].fpr == context().table_rate(false)) {
+      retire_list();
+      return Handle::of(RecordKind::table, tables_[0].block, tables_[0].size);
     }
     if (is_simple()) {
       retire_list();
       return Handle::of(parts_[0].kind, parts_[0].block, parts_[0].size, parts_[0].items);
     }
     PartList all = parts_;
-    for (const Part& part : kept_) all.insert_by_slice(part);
+    for (const PartList* const list : {&kept_, &tables_}) {
+      for (const Part& part : *list) all.insert_by_slice(part);
+    }
     if (handle_.kind() == RecordKind::extended && !structure_changed_) {
       if (counts_changed_) {
         for (std::uint32_t i = 0; i < all.size(); ++i) {

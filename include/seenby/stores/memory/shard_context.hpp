@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "seenby/filters/fingerprint/view.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/stores/memory/address_space.hpp"
 #include "seenby/stores/memory/capacity_table.hpp"
@@ -41,9 +42,22 @@ struct ShardContext {
     const bool reinserts = keep_digests || has_history.load(std::memory_order_relaxed);
     return reinserts ? rates.whole_rate : rates.first_link;
   }
-  /// Whether a slice can still be asked for when `newest` is the newest.
+  /// Whether what outgrows a few digests goes into a fingerprint table: where it ages, or where no history can be read
+  /// to make a filter larger.
+  [[nodiscard]] bool uses_tables() const noexcept {
+    return !keep_digests && (windowed() || !has_history.load(std::memory_order_relaxed));
+  }
+  /// What a table may err: all that the user may, or what a filter beside it leaves.
+  [[nodiscard]] double table_rate(bool beside_filter) const noexcept {
+    if (windowed()) return rates.slice_rate * (slices + 1);
+    return beside_filter ? rates.slice_rate * (1 - first_link_share) : rates.slice_rate;
+  }
+  [[nodiscard]] FingerprintWindow window_at(std::uint32_t newest) const noexcept {
+    return {.newest = static_cast<std::uint8_t>(newest), .max_age = static_cast<std::uint8_t>(slices)};
+  }
+  /// Whether a slice can still be asked for when `newest` is the newest. One that another thread began meanwhile can.
   [[nodiscard]] bool is_live(std::uint32_t slice, std::uint32_t newest) const noexcept {
-    return !windowed() || (slice <= newest && newest - slice <= slices);
+    return !windowed() || slice >= newest || newest - slice <= slices;
   }
 };
 
@@ -75,6 +89,7 @@ struct InsertOutcome {
   std::size_t newly_added = 0;
   bool grew = false;
   bool rebuild_wanted = false;
+  bool renewed = false;  ///< something was seen in an older slice only
 };
 
 SEENBY_DETAIL_END

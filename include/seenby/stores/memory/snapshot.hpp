@@ -70,7 +70,7 @@ void put_record(ByteWriter& out, const std::array<std::uint64_t, Words>& key, co
   out.put(live);
   for (const Part& part : parts) {
     if (!context.is_live(part.slice, newest)) continue;
-    const bool is_filter = part.kind == RecordKind::filter;
+    const bool is_filter = part.kind == RecordKind::filter || part.kind == RecordKind::table;
     out.put(is_filter ? part.size : part.items);
     out.put(part.items);
     out.put(part.capacity);
@@ -99,10 +99,17 @@ inline bool take_part(ByteReader& in, Part& part, std::span<const std::byte>& by
     if ((part.kind == RecordKind::exact && size > max_exact_items) || part.items != size || part.fpr != 0) return false;
     part.size = (size + granule_words - 1) / granule_words;
     bytes = in.take_bytes(std::uint64_t{size} * sizeof(std::uint64_t));
-  } else if (part.kind == RecordKind::filter) {
+  } else if (part.kind == RecordKind::filter || part.kind == RecordKind::table) {
     if (!(part.fpr > 0 && part.fpr < 1)) return false;
     part.size = size;
     bytes = in.take_bytes(std::uint64_t{size} * granule_bytes);
+    if (part.kind == RecordKind::table && !in.overrun()) {
+      const TableHead head = TableHead::of(load_le<std::uint64_t>(bytes.data()), size);
+      if (size > Handle::largest_size || !head.is_sound(size) || head.newest != part.slice ||
+          head.count != part.items) {
+        return false;
+      }
+    }
   } else {
     return false;
   }
@@ -126,7 +133,9 @@ bool take_records(const ShardContext& context, ShardSet<Words>& shards, std::spa
       Part part;
       if (!take_part(in, part, bytes[p])) return false;
       if (p > 0 && part.slice < parts.back().slice) return false;
-      if (part.slice > (context.windowed() ? newest : 0)) return false;
+      // Slices may have begun while it was written.
+      constexpr std::uint32_t most_begun = 1'024;
+      if (context.windowed() ? part.slice > newest && part.slice - newest > most_begun : part.slice != 0) return false;
       parts.push_back(part);
     }
     const auto key = key_of_words(words, context.key_seed);

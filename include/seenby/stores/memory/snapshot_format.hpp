@@ -31,7 +31,7 @@ SEENBY_DETAIL_BEGIN
 inline constexpr std::uint64_t snapshot_magic = 0x534d79626e656573U;    // "seenbyMS"
 inline constexpr std::uint64_t snapshot_section = 0x43455379626e6573U;  // "senbySEC"
 inline constexpr std::uint64_t snapshot_end = 0x444e4579626e6573U;      // "senbyEND"
-inline constexpr std::uint16_t snapshot_version = 1;
+inline constexpr std::uint16_t snapshot_version = 2;                    // 1 has no tables; both are read
 inline constexpr std::size_t snapshot_header_bytes = 64;
 inline constexpr std::size_t snapshot_section_bytes = 32;  // before the records
 inline constexpr std::size_t snapshot_trailer_bytes = 32;
@@ -126,8 +126,8 @@ inline void put_header(ByteWriter& out, const SnapshotIdentity& identity, std::u
     return snapshot_error(ErrorCode::bad_magic, path, "expected a file that begins with \"seenbyMS\"");
   }
   const auto version = in.take<std::uint16_t>();
-  if (version != snapshot_version) {
-    std::string what = "expected version 1, got ";
+  if (version < 1 || version > snapshot_version) {
+    std::string what = "expected version 1 or 2, got ";
     return snapshot_error(ErrorCode::unsupported_version, path, what.append(std::to_string(version)));
   }
   const std::size_t checked = bytes.size() - sizeof(std::uint64_t);

@@ -18,6 +18,7 @@ enum class RecordKind : std::uint8_t {
   exact = 2,     ///< a few digests, in the order they came
   filter = 3,    ///< one split-block filter
   extended = 4,  ///< a list of parts: chains, windows, and filters too large for the handle's fields
+  table = 6,     ///< one fingerprint table: what grows without a history, and what ages
   kept = 5,      ///< (parts only) the digests behind a slice's filters, for their growth; no reader asks them
 };
 
@@ -49,7 +50,7 @@ struct Part {
   std::uint32_t items;     ///< distinct items recorded in it
   std::uint32_t capacity;  ///< items it holds within its rate
   std::uint32_t slice;     ///< number of the window's slice; 0 without a window
-  RecordKind kind;         ///< exact, filter or kept
+  RecordKind kind;         ///< exact, filter, table or kept
   std::uint8_t link;       ///< position in its slice's chain
   double fpr;              ///< the rate it was sized for; 0 when exact
 

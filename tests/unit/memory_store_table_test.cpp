@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// MemoryStore's tables: what users cost who grow item by item without a history, or in a window of many slices.
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "seenby/stores/memory_store.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using seenby::Digest;
+using Store = seenby::MemoryStore<std::uint64_t>;
+
+Digest item(std::uint64_t user, std::uint64_t i) { return seenby::Xxh3Hash{}((user << 32) + i); }
+
+/// How many of these items of user `of` a request of the user sees.
+std::size_t seen(const Store& store, std::uint64_t user, std::uint64_t of, std::uint64_t first, std::uint64_t count) {
+  std::vector<Digest> digests;
+  for (std::uint64_t i = 0; i < count; ++i) digests.push_back(item(of, first + i));
+  std::vector<std::uint8_t> seen_by(digests.size());
+  std::array<seenby::UserStatus, 1> status;
+  store.check_digests(std::array{user}, digests, seen_by, status);
+  std::size_t hits = 0;
+  for (const auto by : seen_by) hits += by;
+  return hits;
+}
+
+}  // namespace
+
+TEST_CASE("users who grow item by item cost 20 bits an item, and each keeps to its rate") {
+  constexpr std::uint64_t users = 500;
+  constexpr std::uint64_t per_user = 220;
+  constexpr std::uint64_t asked = 20'000;
+  Store store{{.wrong_hide_rate = 0.01, .users_per_request = 2}};
+  for (std::uint64_t i = 0; i < per_user; ++i) {
+    for (std::uint64_t user = 0; user < users; ++user) {
+      REQUIRE(store.record_digests(user, std::array{item(user, i)}));
+    }
+  }
+  CHECK(store.counters().over_budget == 0);
+  std::uint64_t bytes = 0;
+  for (std::uint64_t user = 0; user < users; ++user) {
+    bytes += store.user_bytes(user);
+    CHECK(seen(store, user, user, 0, per_user) == per_user);
+  }
+  CHECK(static_cast<double>(bytes) * 8 / (users * per_user) <= 20.5);
+  const double share = seenby::sizing::split_budget(0.01, 2);
+  for (std::uint64_t user = 0; user < 50; ++user) {
+    const double most = asked * share + 5 * std::sqrt(asked * share);
+    CHECK(static_cast<double>(seen(store, user, 1'000'000, 0, asked)) <= most);
+    CHECK(store.expected_fpr(user) <= share);
+  }
+}
+
+TEST_CASE("thirty slices cost 32 bits a live item and 36 bytes a user") {
+  const auto now = std::make_shared<seenby::Time>(20'000 * 24h);
+  seenby::StorePolicy policy{.wrong_hide_rate = 0.01, .users_per_request = 2, .window = 720h, .slices = 30};
+  policy.clock = seenby::Clock::simulated([now] { return *now; });
+  for (const std::uint64_t a_day : {1U, 2U}) {
+    Store store{policy};
+    constexpr std::uint64_t users = 200;
+    for (std::uint64_t day = 0; day < 70; ++day, *now += 24h) {
+      for (std::uint64_t user = 0; user < users; ++user) {
+        for (std::uint64_t i = 0; i < a_day; ++i) {
+          REQUIRE(store.record_digests(user, std::array{item(user, day * a_day + i)}));
+        }
+      }
+    }
+    *now -= 24h;
+    const std::uint64_t live = 31 * a_day;
+    std::uint64_t bytes = 0;
+    for (std::uint64_t user = 0; user < users; ++user) {
+      bytes += store.user_bytes(user);
+      CHECK(seen(store, user, user, 70 * a_day - live, live) == live);
+      CHECK(seen(store, user, user, 0, 30 * a_day) <= 2);
+    }
+    CHECK(bytes / users <= live * 4 + 36);
+    CHECK(store.counters().slices_dropped >= users * 38);
+    // An item seen again is renewed, and its age is that of the last time.
+    std::array<std::uint8_t, 2> ages{};
+    const std::array digests{item(1, 69 * a_day), item(1, 60 * a_day)};
+    store.age(1, seenby::ItemBatch<std::uint64_t>{{}, digests}, ages);
+    CHECK(ages[0] == 0);
+    CHECK(ages[1] == 9);
+    REQUIRE(store.record_digests(1, std::span(digests).last(1)));
+    store.age(1, seenby::ItemBatch<std::uint64_t>{{}, digests}, ages);
+    CHECK(ages[1] == 0);
+    // After the window, and after so long that slice numbers come round, nothing is left.
+    for (const auto later : {32 * 24h, 256 * 24h}) {
+      *now += later;
+      CHECK(seen(store, 1, 1, 0, 70 * a_day) == 0);
+      REQUIRE(store.record_digests(1, std::array{item(1, 999)}));
+      CHECK(seen(store, 1, 1, 0, 70 * a_day) <= 1);
+    }
+    *now += 300 * 24h;
+    store.sweep();
+    CHECK(store.user_bytes(2) <= 32);
+  }
+}
+
+TEST_CASE("a user who outgrows a table, or had a large first batch, loses nothing") {
+  Store store{{.wrong_hide_rate = 0.01}};
+  std::vector<Digest> batch;
+  for (std::uint64_t i = 0; i < 100'000; ++i) {
+    batch.push_back(item(1, i));
+    if (batch.size() < 1'000) continue;
+    REQUIRE(store.record_digests(1, batch));
+    REQUIRE(store.record_digests(2, batch));
+    batch.clear();
+  }
+  for (std::uint64_t i = 0; i < 300; ++i) REQUIRE(store.record_digests(3, std::array{item(1, i)}));
+  CHECK(seen(store, 1, 1, 0, 100'000) == 100'000);
+  CHECK(seen(store, 2, 1, 0, 100'000) == 100'000);
+  CHECK(seen(store, 3, 1, 0, 300) == 300);
+  REQUIRE(store.merge_users(3, 4));
+  REQUIRE(store.merge_users(2, 4));
+  CHECK(seen(store, 4, 1, 0, 100'000) == 100'000);
+  CHECK(store.forget(4).value());
+  CHECK(seen(store, 4, 1, 0, 100'000) == 0);
+}
