@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "seenby/sqlite/log.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -42,8 +44,9 @@ Result<void> prepare_all(const Connection& connection, std::initializer_list<Pre
 constexpr const char* find_user_sql = "SELECT id FROM users WHERE name = ?1";
 
 Result<std::unique_ptr<Writer>> make_writer(Connection connection, const Options& options) {
+  // 64 MiB of log before pages go back into the file: those that many batches touch are written once.
   const std::string pragmas = std::string(options.durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL")
-                                  .append("; PRAGMA cache_size = -")
+                                  .append("; PRAGMA wal_autocheckpoint = 16384; PRAGMA cache_size = -")
                                   .append(std::to_string(options.cache_bytes / 1024 + 1));
   if (auto done = connection.run(pragmas.c_str()); !done) return std::move(done).error();
   auto writer = std::make_unique<Writer>(Writer{std::move(connection), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}});
@@ -189,6 +192,18 @@ Result<std::int64_t> find_or_add(Writer& writer, const KeyView& user) {
 
 bool same(const KeyView& a, const KeyView& b) noexcept { return a.number == b.number && a.bytes == b.bytes; }
 
+/// In the order of the tables' keys: neighbours go into the same pages, and a user is looked up once.
+std::vector<const KeyedEvent*> in_key_order(std::span<const KeyedEvent> events) {
+  std::vector<const KeyedEvent*> sorted;
+  sorted.reserve(events.size());
+  for (const KeyedEvent& event : events) sorted.push_back(&event);
+  const auto key = [](const KeyedEvent* event) {
+    return std::tie(event->user.number, event->user.bytes, event->item.number, event->item.bytes);
+  };
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const auto* a, const auto* b) { return key(a) < key(b); });
+  return sorted;
+}
+
 }  // namespace
 
 Result<Log> Log::open(const std::string& path, ItemKind user_kind, ItemKind item_kind, const Options& options) {
@@ -220,9 +235,10 @@ Result<std::size_t> Log::append(std::span<const KeyedEvent> events) {
   return state_->write([&](Writer& writer) -> Result<std::size_t> {
     std::size_t fresh = 0;
     std::int64_t user = 0;
-    for (std::size_t i = 0; i < events.size(); ++i) {
-      const KeyedEvent& event = events[i];
-      if (i == 0 || !same(event.user, events[i - 1].user)) {
+    const std::vector<const KeyedEvent*> sorted = in_key_order(events);
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      const KeyedEvent& event = *sorted[i];
+      if (i == 0 || !same(event.user, sorted[i - 1]->user)) {
         auto id = find_or_add(writer, event.user);
         if (!id) return std::move(id).error();
         user = *id;
