@@ -73,7 +73,8 @@ concept MergingHistory = HistoryLike<History> && requires(History& history, cons
 ///
 /// - `append` of events makes them durable, all or none, and returns how many were new. An event is known by its user,
 ///   its item and its id (its time where the id is empty): one that is there already is not added again, so a batch
-///   that may or may not have arrived is simply sent again.
+///   that may or may not have arrived is simply sent again. A history may count the time in: then the same id at another
+///   time is another event.
 /// - `erase` removes all events of a user and these items; returns how many of the items there were.
 /// - `users` lists at most `limit` users that come after `after` in the history's own order, from the first where it
 ///   is empty. Fewer than `limit`: these were the last. Who is there all the time is listed once; who comes or goes
