@@ -24,7 +24,7 @@ inline constexpr Time all_time = Time::min();
   return std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
 }
 
-/// Where a window takes the time from: a wall clock, and beside it a steady one that nobody sets. A window does
+/// Where a window takes the time from: a wall clock, and beside it a steady one that cannot be set. A window does
 /// not follow a wall clock that jumps ahead of the steady one until it has stayed there for a minute: one reading of a
 /// wrong clock would otherwise empty the window for good. Both functions are called from any thread.
 ///

@@ -80,7 +80,7 @@ template <class Key, class Item>
 concept FilterKey = (StringItem<Item> && StringItem<Key>) || (IntegerItem<Item> && IntegerItem<Key>) ||
                     (BytesItem<Item> && BytesItem<Key>);
 
-/// A hash policy: turns items into digests. Copyable, stateless but for its seed, callable from any thread.
+/// A hash policy: computes the digests of items. Copyable, stateless but for its seed, callable from any thread.
 /// Change it when another program's bits must be read (Xxh64Hash with seed 0 is Apache Parquet's), or when items are
 /// integers and hashing shows in the profile (Mix64Hash).
 // clang-format 14 breaks noexcept requirements apart.

@@ -34,7 +34,7 @@ enum class ErrorCode : std::uint8_t {
   forged,               ///< a signature does not verify
 };
 
-/// The name of a code as it stands in the enumeration.
+/// The name of a code, as in the enumeration.
 [[nodiscard]] constexpr std::string_view to_string(ErrorCode code) noexcept {
   switch (code) {
     case ErrorCode::invalid_argument: return "invalid_argument";

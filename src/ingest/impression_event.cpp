@@ -60,7 +60,7 @@ class Fields {
     }
     into = value->get<std::int64_t>();
   }
-  /// The first error; one too for a field that nobody asked for.
+  /// The first error; one too for an unknown field.
   [[nodiscard]] Result<void> finish() {
     if (!error_ && read_ != object_.size()) {
       for (const auto& [key, value] : object_.items()) {

@@ -22,7 +22,7 @@ class Pool {
   Pool(std::string address, const Options& options)
       : address_(std::move(address)), timeout_(options.timeout), free_(options.connections) {}
 
-  /// One statement within the options' timeout. It is sent again on a new connection when an idle one turns out to be
+  /// One statement within the options' timeout. It is sent again on a new connection when an idle one is
   /// broken, and after a deadlock: it must be one that may be sent twice.
   [[nodiscard]] Result<Rows> run(const std::string& sql, const Parameters& parameters);
   /// Statements in one transaction, sent once.

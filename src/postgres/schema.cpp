@@ -84,7 +84,7 @@ std::string name_of(year_month month) {
 }  // namespace
 
 Result<void> prepare_schema(Pool& pool, const std::string& schema, ItemKind user_kind, ItemKind item_kind) {
-  // One message is one transaction. Whoever comes second finds the first one's work done.
+  // One message is one transaction. A second client finds the first one's work done.
   std::string sql(lock_sql);
   sql.append("CREATE SCHEMA IF NOT EXISTS ").append(schema);
   sql.append("; CREATE TABLE IF NOT EXISTS ")
@@ -158,7 +158,8 @@ Result<std::size_t> drop_months(Pool& pool, const std::string& schema, Time time
   auto tables = pool.run(
       "SELECT convert_to(c.relname, 'UTF8') FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
       "JOIN pg_class p ON p.oid = i.inhparent JOIN pg_namespace n ON n.oid = p.relnamespace "
-      "WHERE n.nspname = convert_from($1, 'UTF8') AND p.relname = 'events' AND c.relname ~ '^events_[0-9]{4}_[0-9]{2}$'",
+      "WHERE n.nspname = convert_from($1, 'UTF8') AND p.relname = 'events' AND c.relname ~ "
+      "'^events_[0-9]{4}_[0-9]{2}$'",
       parameters);
   if (!tables) return std::move(tables).error();
   std::size_t dropped = 0;

@@ -59,7 +59,7 @@ std::string random_token() {
   return token;
 }
 
-/// Grows while somebody else holds a key.
+/// The pause between tries while another client holds a key; it grows.
 class Pause {
  public:
   void wait(Deadline limit) {
@@ -167,7 +167,7 @@ void ArticleProtocol::add_up(const Look& look, const Job& job, std::uint32_t exp
   }
 }
 
-/// One pipeline over the users that are still to be answered; those whose size turned out another stay.
+/// One pipeline over the users without an answer yet; those whose size differs stay.
 void ArticleProtocol::look(const Job& job, std::vector<std::size_t>& users,
                            std::vector<std::uint32_t>& exponents) const {
   std::vector<Command> batch;
@@ -287,7 +287,7 @@ Result<ArticleProtocol::Attempt> ArticleProtocol::add(const std::string& key, st
 
 Result<RecordOutcome> ArticleProtocol::add_until_done(const std::string& key, std::span<const std::uint64_t> probes,
                                                       const ReadProbes& history) {
-  // Whoever holds the key lets go after rebuild_timeout.
+  // The lease on the key ends after rebuild_timeout.
   const Deadline patience = this->patience();
   std::uint32_t exponent = options_.default_exponent;
   Pause pause;
@@ -334,7 +334,7 @@ Result<bool> ArticleProtocol::swap(const std::string& key, std::string_view old,
   return *reply->integer() == 1;
 }
 
-/// Makes a filter that is not there. Whoever finds somebody else at it leaves it to them.
+/// Makes a missing filter, unless another client already builds it.
 Result<void> ArticleProtocol::make_missing(const std::string& key, const ReadProbes& history) {
   std::string placeholder(1, '\0');
   placeholder.append(random_token());
@@ -344,8 +344,8 @@ Result<void> ArticleProtocol::make_missing(const std::string& key, const ReadPro
   const auto placed = execute_one(*executor_, put, deadline());
   if (!placed) return named(key, placed.error());
   if (placed->is_nil() || !history) return {};
-  // From here on nobody's add is acknowledged but in the filter that replaces this placeholder: the history that is
-  // read now has everything.
+  // From here on adds are acknowledged only in the filter that replaces this placeholder: the history that is read
+  // now has everything else.
   auto known = history();
   if (!known) {
     static_cast<void>(swap(key, placeholder, {}, {}));

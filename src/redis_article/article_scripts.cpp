@@ -53,7 +53,7 @@ return {exponent, items, redis.call('BITCOUNT', key, 0, bytes - 1)}
 }
 
 const Script& hold() {
-  // No mark goes behind a damaged header: it would lie megabytes away, and nobody adds to such a key.
+  // No mark goes behind a damaged header: it would lie megabytes away, and no writer adds to such a key.
   static const Script script(std::string(shared) + R"lua(
 if length == 0 then return false end
 if exponent == 0 and length == 9 then return 0 end

@@ -74,7 +74,7 @@ Result<std::unique_ptr<Reader>> make_reader(Connection connection) {
       reader->connection,
       {{reader->find_user, find_user_sql},
        {reader->contains, "SELECT 1 FROM events WHERE user = ?1 AND item = ?2 AND at >= ?3 LIMIT 1"},
-       // By the index of times: rows before `since` are not read. What was ever seen stands together anyway.
+       // By the index of times: rows before `since` are not read. A user's rows are adjacent anyway.
        {reader->seen_since,
         "SELECT item, max(at) FROM events INDEXED BY events_by_time WHERE user = (SELECT id FROM users WHERE name = "
         "?1) "

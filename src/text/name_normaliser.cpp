@@ -19,7 +19,7 @@ NameNormaliser::NameNormaliser() {
 }
 
 std::string NameNormaliser::operator()(std::string_view name) const {
-  // By way of UTF-16, which turns what is no UTF-8 into U+FFFD; normalizeUTF8 of ICU 72 makes "m" of "\xff".
+  // By way of UTF-16, which replaces invalid UTF-8 by U+FFFD; normalizeUTF8 of ICU 72 makes "m" of "\xff".
   const auto text = icu::UnicodeString::fromUTF8(icu::StringPiece(name.data(), static_cast<int32_t>(name.size())));
   UErrorCode failure = U_ZERO_ERROR;
   const icu::UnicodeString folded = static_cast<const icu::Normalizer2*>(rules_)->normalize(text, failure);

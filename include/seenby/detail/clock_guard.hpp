@@ -13,8 +13,8 @@
 
 SEENBY_DETAIL_BEGIN
 
-/// The latest time that was believed, shared by whoever asks for it. Queries raise it too: what one of them saw expire
-/// must not come back.
+/// The latest time that was believed, shared by all callers. Queries raise it too: what one of them saw expire must not
+/// come back.
 ///
 /// A reading that is ahead of the latest by more than `slack`, with the steady clock's progress taken off, is a jump:
 /// it is counted, and time goes on by the steady clock. Once the wall clock has stayed there for `held` it is believed:
@@ -30,7 +30,7 @@ class ClockGuard {
   static constexpr std::chrono::seconds least_slack{2};
 
   ClockGuard() noexcept = default;
-  /// Continues at a time that was saved. The next reading is believed, since nobody counted the seconds in between.
+  /// Continues at a time that was saved. The next reading is believed: the seconds in between were not measured.
   explicit ClockGuard(Time latest) noexcept : latest_(bounded(latest)) {}
   ClockGuard(const ClockGuard& other) noexcept { *this = other; }
   ClockGuard& operator=(const ClockGuard& other) noexcept {

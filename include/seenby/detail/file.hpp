@@ -56,7 +56,7 @@ class FileHandle {
   return slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
 }
 
-/// A new file that takes another's place in one step: whoever opens the path gets the old file or the new one, whole.
+/// A new file that replaces another in one step: opening the path gives the old file or the new one, whole.
 /// It has no name until commit() where the file system can do that, so that a process that dies leaves nothing behind;
 /// elsewhere it has one beside the target, and is removed when it is not committed. Only a regular file is replaced, or
 /// none; links are followed; the new file has the old one's permissions.

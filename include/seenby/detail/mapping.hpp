@@ -18,7 +18,7 @@ SEENBY_DETAIL_BEGIN
 
 enum class MappingKind : std::uint8_t {
   private_copy,  ///< writes stay in this process
-  shared,        ///< writes reach the file, and whoever else maps it
+  shared,        ///< writes reach the file and every other mapping of it
 };
 
 /// A range of mapped pages. Moves, does not copy.

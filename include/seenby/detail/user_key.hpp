@@ -13,8 +13,8 @@
 
 SEENBY_DETAIL_BEGIN
 
-/// Integers stand for themselves. Strings are known by XXH3's 128 bits: two of 10^9 users collide with a probability
-/// below 10^-20, and no name is kept in memory.
+/// An integer is its own key. A string's key is its 128-bit XXH3: two of 10^9 users collide with a probability below
+/// 10^-20, and no name is kept in memory.
 struct UserKey {
   std::uint64_t low = 0;
   std::uint64_t high = 0;

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// How users and items stand in another server's keys and arguments.
+// How users and items are written in another server's keys and arguments.
 
 #include <span>
 #include <string>

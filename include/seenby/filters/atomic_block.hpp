@@ -45,7 +45,7 @@ inline constexpr std::size_t wide_words = 4;
 /// fetch_or on; and A had read word k before that fetch_or. So A's read of word k comes before B's fetch_or on it
 /// (the fetch_or releases, B's look at word i acquires), and could not have seen the word full that B then filled.
 ///
-/// At least one caller does, when nobody else sets the digest's missing bits meanwhile. Let w be the last word that
+/// At least one caller does, when no other thread sets the digest's missing bits meanwhile. Let w be the last word that
 /// lacks one. Some caller's fetch_or fills w; the words after w were full all along, so that caller saw them full, and
 /// says "new".
 ///

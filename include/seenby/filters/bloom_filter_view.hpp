@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// BloomFilterView: asks a filter in bytes that somebody else owns (a mapped file, a network reply).
+// BloomFilterView: queries a filter in bytes it does not own (a mapped file, a network reply).
 
 #include <concepts>
 #include <cstddef>

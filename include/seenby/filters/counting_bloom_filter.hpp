@@ -41,7 +41,6 @@ class CountingBloomFilter {
   using item_type = Item;
   using hasher_type = Hash;
 
-  static constexpr std::uint32_t counter_bits = 4;
   static constexpr std::uint32_t max_count = 15;
 
   /// Counters for options.expected_items at options.target_fpr. Throws std::invalid_argument as BloomFilter does, and
@@ -210,7 +209,7 @@ class CountingBloomFilter {
   }
 
  private:
-  /// Stands behind k, in the field's next byte; layout 1 is written as 0.
+  /// Follows k, in the field's next byte; layout 1 is written as 0.
   static constexpr std::uint32_t layout_byte = static_cast<std::uint32_t>(LayoutKind::classic);
 
   /// An item's places, each once: where two of its positions fall together it has one counter, not one counted twice.

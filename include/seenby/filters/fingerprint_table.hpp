@@ -167,8 +167,8 @@ class FingerprintTable {
   }
   Inserted renew(std::uint32_t at, std::uint8_t slice, FingerprintWindow window) noexcept {
     if (!shape_.sliced) return Inserted::present;
-    const auto stands = std::to_integer<std::uint8_t>(*slice_at(at));
-    if (window.age(stands) <= window.age(slice)) return Inserted::present;
+    const auto stored = std::to_integer<std::uint8_t>(*slice_at(at));
+    if (window.age(stored) <= window.age(slice)) return Inserted::present;
     *slice_at(at) = static_cast<std::byte>(slice);
     return Inserted::renewed;
   }
@@ -255,7 +255,8 @@ class FingerprintTable {
     return true;
   }
   /// Each lane gives its first `given` bits, which must be those of `number`, to the bucket's number; one with fewer
-  /// stands in every bucket they may have named. Where `given` is negative, the bucket gives its last bits to the lane.
+  /// is copied to every bucket they may have named. Where `given` is negative, the bucket gives its last bits to the
+  /// lane.
   [[nodiscard]] bool take_lanes(const FingerprintView& from, std::uint64_t bucket, int given, std::uint64_t number,
                                 FingerprintWindow window) noexcept {
     const detail::FingerprintRef table = from.shape().sliced ? from.ref(window) : from.ref();

@@ -43,7 +43,7 @@ void encode_header(const FilterHeader& header, std::span<const std::byte> bits,
                    std::span<std::byte, header_bytes> into);
 
 /// Reads and checks a header: `bytes` is the whole value, or at least its header. Checks everything that can be
-/// checked before anybody allocates for it; `value_bytes` is the size of the whole value (bytes.size() unless only a
+/// checked before the caller allocates for it; `value_bytes` is the size of the whole value (bytes.size() unless only a
 /// part was read). Errors: truncated, bad_magic, unsupported_version, corrupt, too_large.
 [[nodiscard]] Result<FilterHeader> decode_header(std::span<const std::byte> bytes, std::uint64_t value_bytes);
 [[nodiscard]] inline Result<FilterHeader> decode_header(std::span<const std::byte> bytes) {

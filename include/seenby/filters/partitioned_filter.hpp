@@ -94,7 +94,7 @@ class PartitionedFilter {
     return fresh;
   }
 
-  /// Adds a batch, asking for each item's cache line ahead of its turn; returns how many were certainly new. From
+  /// Adds a batch, prefetching each item's cache line; returns how many were certainly new. From
   /// about 100,000 items in the filter on, several times as fast as one by one.
   std::size_t insert(std::span<const Digest> digests) noexcept {
     return each_prefetched(digests, [](std::size_t, bool) {});
@@ -115,7 +115,7 @@ class PartitionedFilter {
   [[nodiscard]] bool may_contain(Digest digest) const noexcept {
     return detail::test({partition_data(partition_of(digest)), blocks_}, digest);
   }
-  /// out[i] = 1 when digest i may be contained, else 0, asking for each cache line ahead of its turn. Throws
+  /// out[i] = 1 when digest i may be contained, else 0; prefetches each cache line. Throws
   /// std::invalid_argument when out is too short.
   void may_contain(std::span<const Digest> digests, std::span<std::uint8_t> out) const {
     detail::require_room(digests.size(), out.size());
@@ -133,7 +133,7 @@ class PartitionedFilter {
     return hash_(item);
   }
 
-  /// One partition, for reading: its bits, its own estimates (for when nobody inserts). The filter must outlive it.
+  /// One partition, for reading: its bits, its own estimates (while no thread inserts). The filter must outlive it.
   [[nodiscard]] view_type partition(std::uint32_t index) const {
     if (index >= partitions_) {
       std::string message = "seenby: expected a partition below ";
@@ -179,9 +179,9 @@ class PartitionedFilter {
 
   // Files
 
-  /// Saves to a file, which takes the place of a regular one that is there in one step, with its permissions; links are
-  /// followed. Whoever has the old one open, this filter too, keeps it. Holds every item whose insert had returned when
-  /// the call began. Errors: io. `note` is kept beside the bits: up to max_note_bytes of the caller's. Throws
+  /// Saves to a file. Replaces a regular file that is there in one step and keeps its permissions; links are
+  /// followed. Filters that have the old file open, this one too, keep it. Holds every item whose insert had returned
+  /// when the call began. Errors: io. `note` is kept beside the bits: up to max_note_bytes of the caller's. Throws
   /// std::invalid_argument for a longer one.
   Result<void> save(const std::string& path, std::span<const std::byte> note = {}) const {
     detail::require_note(note);

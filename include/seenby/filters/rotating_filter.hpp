@@ -311,7 +311,7 @@ class RotatingFilter {
     if (epoch < -most) return Time::min();
     return Time{std::chrono::seconds{std::min(epoch, most) * slice_seconds_}};
   }
-  /// The newest epoch there ever was: queries raise it too, lest a slice that one of them no longer saw come back.
+  /// The newest epoch so far. Queries raise it too, so that a slice that one of them saw expire does not come back.
   [[nodiscard]] std::int64_t current_epoch() const {
     return epoch_of(time_.now(options_.clock, std::max(slice_length(), detail::ClockGuard::least_slack)));
   }

@@ -30,7 +30,7 @@ struct ScalableFilterOptions {
 };
 
 /// A chain of Bloom filters (Almeida, Baquero, Preguica and Hutchison, "Scalable Bloom Filters", 2007): when the
-/// newest is full, a larger one with a smaller share of the error budget succeeds it. For sets whose size nobody knows
+/// newest is full, a larger one with a smaller share of the error budget succeeds it. For sets whose size is not known
 /// and whose items cannot be read again; with a history at hand, BloomFilter::grow gives fewer bits and one probe.
 ///
 /// Filter i may err at target_fpr * 6/pi^2 / (i+1)^2. These shares sum to at most target_fpr over any length, and fall

@@ -99,7 +99,7 @@ struct GateStatus {
   double expected_fpr = 0;     ///< with the items it has
 };
 
-/// What a gate says of a name somebody wants to take.
+/// What a gate answers when a caller wants to take a name.
 enum class Availability : std::uint8_t {
   free,          ///< certain when it was asked: no such name was ever added
   ask_database,  ///< perhaps taken: only the database knows, and its unique constraint decides

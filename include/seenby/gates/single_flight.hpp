@@ -77,7 +77,7 @@ class SingleFlight {
     std::mutex mutex;
     std::unordered_map<Key, std::shared_ptr<Flight>, KeyHash> flights;
   };
-  /// Calls that come from here on start anew; those that wait get the answer.
+  /// Later calls start a new flight; those that wait get this answer.
   static void land(Shard& shard, const Key& key, std::optional<Value> value, std::exception_ptr failure) {
     std::shared_ptr<Flight> flight;
     {

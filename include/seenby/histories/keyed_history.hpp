@@ -73,8 +73,8 @@ template <HashableItem Key>
   }
 }
 
-/// What KeyedHistory stands on: an EventHistory's members, with users and items as views that live as long as the call.
-/// Rows are handed to a callback, in its thread.
+/// What KeyedHistory is built on: an EventHistory's members, with users and items as views that live as long as the
+/// call. Rows are handed to a callback, in its thread.
 template <class Log>
 concept EventLog = requires(Log& log, KeyView key, std::span<const KeyView> keys, std::span<const KeyedEvent> events,
                             Time time, std::span<std::uint8_t> out, std::size_t limit,

@@ -85,7 +85,7 @@ class AsyncRecorder {
   [[nodiscard]] std::uint64_t dropped() const { return queue_.dropped(); }
 
  private:
-  /// Stands in for the history of a filter that has none.
+  /// The history of a filter that has none.
   struct Nowhere {
     using user_type = User;
     using item_type = Item;

@@ -154,7 +154,7 @@ class Ingestor {
     events_.clear();
     anonymous_events_.clear();
     count(read_, deliveries_.size());
-    // Whoever takes all there is has all that entered before it asked.
+    // A batch that empties the queue holds everything that entered before the request.
     mark_ = deliveries_.size() < options_.batch ? asked : deliveries_.back().entered;
     if (deliveries_.empty()) {
       watermark_ = mark_.time_since_epoch().count();

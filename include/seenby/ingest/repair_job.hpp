@@ -192,7 +192,7 @@ class RepairJob {
     return status.state == UserState::known;
   }
 
-  /// Asks about items that nobody can have seen. Five standard deviations above its share: one healthy filter in
+  /// Asks about random items that no user has seen. Five standard deviations above its share: one healthy filter in
   /// millions is suspected.
   Result<bool> over_budget(const User& user) const {
     if (options_.probes == 0) return false;

@@ -24,7 +24,7 @@ SEENBY_AVX2_INLINE void store(void* to, __m256i bytes) noexcept {
   _mm256_store_si256(static_cast<__m256i*>(to), bytes);
 }
 
-/// The tables of four blocks, one of sixteen bytes for each word: words w and w + 4 stand side by side.
+/// The tables of four blocks, one of sixteen bytes for each word: words w and w + 4 are side by side.
 struct alignas(32) Tables {
   __m128i table[4][2];
 

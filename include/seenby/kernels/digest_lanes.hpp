@@ -26,7 +26,7 @@ struct SplitBlockRef {
 inline constexpr std::uint32_t small_filter_blocks = 16;
 
 /// Of 64 candidates' digests what every check of a small filter needs, a byte a candidate. A filter's table of word w
-/// is that word of block after block. The candidate's byte of it stands at block[block_count - 1][i] plus the two bits
+/// is that word of block after block. The candidate's byte of it is at block[block_count - 1][i] plus the two bits
 /// of bytes[w % 4][i] that are word w's, and its bit of that byte is bit[w][i]. Lanes of absent candidates hold
 /// anything. Bytes of two words share a row since a check of a hundred candidates then reads less than 2 KiB, so that
 /// pools of sixteen requests stay in a first-level cache.
@@ -45,8 +45,8 @@ struct alignas(64) DigestLanes {
   return begins ? lanes + offset / DigestLanes::candidates : nullptr;
 }
 
-/// Lanes and the digests that they were precomputed of. They serve no others, so that whoever hands a batch on with
-/// digests of their own need not think of the lanes.
+/// Lanes and the digests they were precomputed from. A batch with other digests does not use them, so that a wrapper
+/// that replaces the digests need not reset the lanes.
 struct LanesOf {
   const DigestLanes* lanes = nullptr;
   const Digest* digests = nullptr;
@@ -85,7 +85,7 @@ struct DigestSpan {
   }
 };
 
-/// Whether a batch check replaces what stands in its answers or adds to it: the bits of an answer that are kept.
+/// Whether a batch check replaces its answers or adds to them: the bits of an answer that are kept.
 enum class Answers : std::uint8_t { replace = 0, add = 0xFF };
 
 /// A fingerprint table's bytes, for reading; tests/golden/FORMAT-TABLE.md draws them. Whatever the bytes say, no kernel

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// RedisBloomStore: users' filters in the RedisBloom module, shared with whoever else speaks BF.MADD and BF.MEXISTS.
+// RedisBloomStore: users' filters in the RedisBloom module, shared with other clients of BF.MADD and BF.MEXISTS.
 
 #include <cstdint>
 #include <functional>
@@ -43,7 +43,7 @@ struct BloomCounters {
   ModuleState module = ModuleState::unknown;
   std::uint64_t unavailable = 0;   ///< calls refused because the module is not there
   std::uint64_t full_filters = 0;  ///< records that a full NONSCALING filter cut short
-  std::uint64_t rebuilds = 0;      ///< missing filters made anew from the history
+  std::uint64_t rebuilds = 0;      ///< missing filters rebuilt from the history
 };
 
 /// One user's items as RedisBloom keeps them: text for numbers, the bytes for everything else.

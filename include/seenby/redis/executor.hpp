@@ -154,7 +154,7 @@ struct PoolCounters {
   std::uint64_t connects = 0;
   std::uint64_t connect_failures = 0;
   std::uint64_t connections_dropped = 0;  ///< after a time-out, a lost connection or a protocol error
-  std::uint64_t resent_batches = 0;       ///< a pooled connection turned out to be dead; the batch went out again
+  std::uint64_t resent_batches = 0;       ///< a pooled connection was dead; the batch was sent again
   std::uint64_t refused_by_breaker = 0;
   std::uint64_t breaker_openings = 0;
 };
@@ -162,7 +162,7 @@ struct PoolCounters {
 /// Sends commands to Redis and brings the answers. Derive from it to run seenby over another client (redis-plus-plus,
 /// Boost.Redis); `make_executor` gives ours, on hiredis.
 ///
-/// - Replies stand in the order of the commands, one each. A batch is one pipelined round trip (one a node in a
+/// - Replies are in the order of the commands, one each. A batch is one pipelined round trip (one a node in a
 ///   cluster, the nodes in parallel); commands on one key are carried out in the batch's order. A batch is no
 ///   transaction.
 /// - The result is an error when nothing was answered (`unreachable`, `timed_out`, `refused` while authenticating);
@@ -185,7 +185,7 @@ class Executor {
   [[nodiscard]] virtual std::string name() const = 0;
   /// Whether the server is on this machine (a Unix socket or loopback), where bytes are cheap and round trips are not.
   [[nodiscard]] virtual bool is_local() const { return false; }
-  /// How long a call waits when whoever calls sets no time of their own: a URL's `timeout_ms`.
+  /// How long a call waits when the caller sets no timeout: a URL's `timeout_ms`.
   [[nodiscard]] virtual std::chrono::milliseconds default_timeout() const { return std::chrono::milliseconds{1000}; }
   /// All zero where a client counts nothing.
   [[nodiscard]] virtual PoolCounters connections() const { return {}; }

@@ -56,8 +56,8 @@ struct RedisBloomOptions {
 };
 
 /// The creator-marketplace feed's filter: `seen:{user}`, 100,000 items at 1%, 30 days from the user's first item. After
-/// those a user starts afresh, all at once; set `time_to_live` to `refreshed` to keep active users' filters, or use a
-/// RedisStore with a window, whose memory fades slice by slice.
+/// those the whole filter expires at once; set `time_to_live` to `refreshed` to keep active users' filters, or use a
+/// RedisStore with a window, which expires slice by slice.
 [[nodiscard]] inline RedisBloomOptions creator_marketplace() {
   return {
       .capacity = 100'000, .error_rate = 0.01, .time_to_live = TimeToLive::fixed, .ttl = std::chrono::hours{24 * 30}};

@@ -22,12 +22,12 @@ struct SharedSetOptions {
   double target_fpr = 0.01;          ///< the rate at expected_items, in (0, 1)
   std::string prefix = "seenby:set:";
   std::chrono::milliseconds timeout{1000};  ///< of each round trip
-  /// How long an added item is carried into rebuilds that begin later: at least the time from add() to the record's
-  /// being visible to whoever scans the database. Zero: nothing is carried, for sets that are never rebuilt.
+  /// How long an added item is carried into rebuilds that begin later: at least the time from add() until the
+  /// record is visible to a scan of the database. Zero: nothing is carried, for sets that are never rebuilt.
   std::chrono::milliseconds write_lag{0};
   /// How long the old version stays after a switch, for readers that began before it.
   std::chrono::milliseconds grace{60'000};
-  /// A rebuild whose builder falls silent for so long may be begun anew by another.
+  /// The lease of a rebuild: once its builder has been silent for so long, another may start over.
   std::chrono::milliseconds build_lease{600'000};
 };
 

@@ -28,7 +28,7 @@ struct StoreState;
 /// user's name are percent-encoded, so that the whole name is the hash tag.
 ///
 /// **A filter's value** is one or more filters in format v1, the newest first. A write goes to the first, a look-up
-/// asks all. More than one stand there only while a filter without a history grows (a chain: each next one is larger
+/// asks all. There is more than one only while a filter without a history grows (a chain: each next one is larger
 /// and half as likely to err), or for the moment between a contended growth and its compaction.
 ///
 /// **Adding** is one script: it compares the identity (bytes 0 to 15, with a random generation), sets bits, counts
@@ -36,9 +36,9 @@ struct StoreState;
 /// computes again.
 ///
 /// **Growing and rebuilding** read the header, then the history, build in the client, and replace the value if identity
-/// and sequence are unchanged. If only the sequence moved, somebody added meanwhile: then the new filter is put before
-/// the old one instead, so that nothing is lost and a hot user cannot starve its own growth; the history is read once
-/// more, merged into the new filter (BITOP OR on the server), and the old one dropped.
+/// and sequence are unchanged. If only the sequence moved, another client added meanwhile: then the new filter is put
+/// before the old one instead, so that nothing is lost and a hot user cannot starve its own growth; the history is read
+/// once more, merged into the new filter (BITOP OR on the server), and the old one dropped.
 ///
 /// **Creating from a history** first puts an empty filter marked "building" (SET NX), reads the history after that, and
 /// replaces it by identity. Adds meanwhile go to the marked filter and are kept; look-ups call the user `missing`. A
@@ -47,7 +47,7 @@ struct StoreState;
 /// **A damaged value** (cut short, a byte too many, a header that contradicts itself) is refused by look-ups and by
 /// adds; an add heals it from the history where there is one, and else returns `corrupt`.
 ///
-/// **The kind of items** (integer, text, bytes) stands in `{prefix}items`. The first record writes it; a store that is
+/// **The kind of items** (integer, text, bytes) is kept in `{prefix}items`. The first record writes it; a store that is
 /// asked with another kind is refused with `parameter_mismatch`, since 42 and "42" have different digests.
 ///
 /// **Slices** are listed in the user's own key in the same script that creates them. A listed slice that is not there
@@ -79,13 +79,13 @@ class StoreProtocol {
                                const ReadSeen& history);
   Result<void> create(const std::string& user);
   Result<bool> forget(const std::string& user);
-  /// Builds the user's filters anew from the history, whatever is there.
+  /// Rebuilds the user's filters from the history, whatever is there.
   Result<void> rebuild(const std::string& user, const ReadSeen& history);
   /// ages[i]: how many slices ago; 255 for unseen or unknown.
   Result<void> age(const std::string& user, std::span<const Digest> digests, ItemKind kind,
                    std::span<std::uint8_t> ages) const;
 
-  /// For a store that is emptied for good: the kind of its items no longer stands on the server.
+  /// For a store that is emptied for good: the kind of its items is no longer on the server.
   Result<void> forget_kind() const;
 
   [[nodiscard]] StoreCounters counters() const noexcept;
@@ -109,7 +109,7 @@ class StoreProtocol {
 /// A user who could not be asked, or whose key holds something else, is `unreachable` with a typed error that names the
 /// key; the other users are answered. Writes that fail return the error and count in `write_failures`.
 ///
-/// Thread-safe. Moveable while nobody uses it.
+/// Thread-safe. Move it only while no call is running.
 template <HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
 class RedisStore {
  public:
@@ -167,11 +167,11 @@ class RedisStore {
   Result<void> create(const User& user) { return protocol_->create(detail::wire_text(user)); }
   /// Everything the user has here, whatever window it was recorded under.
   Result<bool> forget(const User& user) { return protocol_->forget(detail::wire_text(user)); }
-  /// Builds the user's filters anew from the history. `invalid_argument` without one.
+  /// Rebuilds the user's filters from the history. `invalid_argument` without one.
   Result<void> rebuild(const User& user) { return protocol_->rebuild(detail::wire_text(user), history_of(user)); }
 
-  /// Everything `from` has seen, `into` has seen from now on, and `from` is forgotten. The filters of `into` are built
-  /// anew from both users' histories, in which `into` must have those items from then on (SeenFilter::merge_users
+  /// Everything `from` has seen, `into` has seen from now on, and `from` is forgotten. The filters of `into` are
+  /// rebuilt from both users' histories, in which `into` must have those items from then on (SeenFilter::merge_users
   /// writes them first). What is recorded for `from` meanwhile is lost. Errors: `invalid_argument` without a history,
   /// since filters of different sizes cannot be united; else as `rebuild`, and then `from` is as before.
   Result<void> merge_users(const User& from, const User& into) {

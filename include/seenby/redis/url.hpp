@@ -68,7 +68,7 @@ struct Url {
   std::size_t pool_size = 8;
 };
 
-/// Parses a URL. Errors are `invalid_argument` and repeat nothing of what stands behind "://".
+/// Parses a URL. Errors are `invalid_argument` and repeat nothing of what follows "://".
 [[nodiscard]] Result<Url> parse_url(std::string_view url);
 
 /// True when this build was linked with hiredis_ssl. Without it a `rediss://` URL parses, and connecting is

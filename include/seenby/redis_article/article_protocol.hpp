@@ -49,16 +49,16 @@ using ReadProbes = std::function<Result<Probes>()>;
 /// set, and a filter with items in it is not much shorter than m. The stored one if nothing speaks against it.
 [[nodiscard]] std::uint32_t inferred_exponent(std::string_view value) noexcept;
 
-/// **The layout**: a string of m = 2^e bits; e stands in the first five as u5, an item is k single bits.
+/// **The layout**: a string of m = 2^e bits; e is in the first five as u5, an item is k single bits.
 ///
-/// **What is mended**, so that the article's readers still read it:
+/// **What is fixed**, so that the article's readers still read it:
 /// - Positions 0 to 4 are the header. They are never written, and a look-up takes them as set.
 /// - A missing key is `missing`. Exponent 0 (m = 1: everything unseen) is never read as a size.
 /// - A filter grows by being replaced whole. While the history is read and the larger one built, a mark after the last
 ///   bit holds adds up (they wait, look-ups do not), so that none is lost; a crashed builder's mark runs out. DEL and
 ///   refill shows an empty filter, then a growing one, and loses what is added meanwhile.
 ///
-/// A filter made from the history starts as a placeholder (exponent 0 and a random token) that stands for `missing`
+/// A filter made from the history starts as a placeholder (exponent 0 and a random token) that means `missing`
 /// until it is replaced, so that of several builders with histories of different age one wins, and none after a DEL.
 /// Writers of the article's own kind must be gone: they respect no mark.
 ///
@@ -83,7 +83,7 @@ class ArticleProtocol {
                                const ReadProbes& history);
   Result<void> create(const std::string& key);
   Result<bool> forget(const std::string& key);
-  /// The whole value, held against adds for `rebuild_timeout`; one with a damaged header is not held, since nobody adds
+  /// The whole value, held against adds for `rebuild_timeout`; one with a damaged header is not held: no writer adds
   /// to it. Errors: `unknown_user` when there is none, `timed_out` while others hold it.
   Result<std::string> hold(const std::string& key);
   /// Lets adds in again, if the value is still the one that `hold` gave.
@@ -127,7 +127,7 @@ class ArticleProtocol {
   [[nodiscard]] Deadline deadline() const {
     return Deadline::after(options_.timeout.value_or(executor_->default_timeout()));
   }
-  /// Whoever holds a key lets go after rebuild_timeout.
+  /// The lease on a key ends after rebuild_timeout.
   [[nodiscard]] Deadline patience() const {
     const auto once = Deadline::after(options_.rebuild_timeout).at;
     return {saturating_add(saturating_add(once, options_.rebuild_timeout), std::chrono::milliseconds{1000})};

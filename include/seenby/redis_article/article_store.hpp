@@ -99,10 +99,10 @@ class ArticleStore {
   Result<void> create(const User& user) { return protocol_->create(key_of(user)); }
   Result<bool> forget(const User& user) { return protocol_->forget(key_of(user)); }
 
-  /// Turns a user's key into `to`'s and removes it. `items` is the user's history or, where there is none, everything
-  /// that could have been shown: what the old filter surely did not contain is left out, so that no acknowledged item
-  /// is lost, and what it contained wrongly comes along. Adds to the old key wait meanwhile; send new ones to `to`
-  /// first. Errors: `unknown_user` without such a key, those of either store; then the old key stays.
+  /// Converts a user's key into one of `to` and removes it. `items` is the user's history or, where there is none,
+  /// everything that could have been shown: what the old filter surely did not contain is left out, so that no
+  /// acknowledged item is lost, and what it contained wrongly comes along. Adds to the old key wait meanwhile; send new
+  /// ones to `to` first. Errors: `unknown_user` without such a key, those of either store; then the old key stays.
   template <class Destination>
   Result<Migration> migrate(const User& user, std::span<const Item> items, Destination& to) {
     const std::string key = key_of(user);

@@ -98,7 +98,7 @@ class CandidatePool {
   [[nodiscard]] std::size_t duplicates() const noexcept { return candidates().duplicates(); }
   /// The different candidates, each at its first place in the ranking.
   [[nodiscard]] ItemBatch<Item> distinct() const noexcept { return candidates().distinct; }
-  /// Where distinct candidate i stands among the items as given.
+  /// The index of distinct candidate i among the items as given.
   [[nodiscard]] std::uint32_t index_of(std::size_t i) const noexcept { return candidates().index_of(i); }
   [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
   /// All of it, as a request reads it.

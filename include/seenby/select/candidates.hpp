@@ -34,7 +34,7 @@ template <class Item>
 struct Candidates {
   std::span<const Item> items;              ///< as given, repeats and all; a pick's index counts here
   ItemBatch<Item> distinct;                 ///< each at its first place in the ranking
-  const std::uint32_t* first_at = nullptr;  ///< where each distinct one stands in `items`; null while nothing repeats
+  const std::uint32_t* first_at = nullptr;  ///< where each distinct one is in `items`; null while nothing repeats
 
   [[nodiscard]] std::size_t duplicates() const noexcept { return items.size() - distinct.size(); }
   [[nodiscard]] std::uint32_t index_of(std::size_t i) const noexcept {

@@ -262,7 +262,7 @@ class PageBuilder {
     return page_.seen_by[i] != 0 && page_.seen_by[i] != certainly_seen;
   }
 
-  /// Asks the history about the suspects, user by user, and picks those nobody saw; false when the history failed.
+  /// Asks the history about the suspects, user by user, and picks those no user saw; false when the history failed.
   bool win_back(std::vector<std::uint32_t> suspects, std::size_t& budget) {
     std::vector<Item> items;
     std::vector<std::uint8_t> seen;

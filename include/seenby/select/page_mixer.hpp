@@ -67,7 +67,7 @@ struct MixedPick : Pick {
 ///
 /// Every pool gives its best candidates that the users have not seen (or its best, unfiltered), in its own order; what
 /// an earlier pool has given is dropped. The hook may put them in any order. In that order a pool's candidates take
-/// its places; places that are left over go to whoever comes next. Each filtered pool counts as a request of the
+/// its places; places that are left over go to the next pool. Each filtered pool counts as a request of the
 /// filter; a remote store gets one question for all.
 ///
 /// A mixer keeps its buffers: over a local store it allocates nothing once warm. Thread safety: one for each thread.

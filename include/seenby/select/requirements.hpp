@@ -21,7 +21,7 @@
 
 SEENBY_DETAIL_BEGIN
 
-// Stand-ins where a type is missing, so that what is missing is named once.
+// Placeholders where a type is missing, so that the error names what is missing once.
 template <class Store>
 struct UserOfStore {
   using type = std::uint64_t;

@@ -38,7 +38,7 @@ class SharedPool {
  public:
   using pool_type = CandidatePool<Item, Hash>;
 
-  /// A version of the pool. It stays as it is while this stands; the page's items are in it.
+  /// A version of the pool. It does not change during this object's lifetime; the page's items are in it.
   class Reading {
    public:
     explicit Reading(Version& version) noexcept : version_(&version) {}  // for SharedPool: a Version is private
@@ -78,7 +78,7 @@ class SharedPool {
     }
   }
 
-  /// Other candidates from now on. Reuses the memory of a version that nobody reads any more.
+  /// Replaces the candidates. Reuses the memory of a version that has no readers left.
   template <detail::ItemRange Range>
   void refresh(const Range& items) {
     const std::lock_guard lock(refreshing_);

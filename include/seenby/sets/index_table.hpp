@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// IndexTable: finds where an item stands in an array, by its digest.
+// IndexTable: finds an item's index in an array, by its digest.
 
 #include <algorithm>
 #include <cstddef>
@@ -59,7 +59,7 @@ class IndexTable {
   /// Removes an index that is there.
   void erase(Digest digest, std::uint32_t index) noexcept {
     std::size_t hole = where(digest, index);
-    // Whatever stands behind the hole and does not belong between it and its own place moves up.
+    // Backward shift: an entry behind the hole moves into it unless its home slot lies between them.
     for (std::size_t at = next(hole); slots_[at].index != none; at = next(at)) {
       const std::size_t from_home = (at - home(slots_[at].tag)) & mask();
       if (from_home >= ((at - hole) & mask())) {
@@ -71,7 +71,7 @@ class IndexTable {
     --size_;
   }
 
-  /// The item at index `from` now stands at `to`.
+  /// The item at index `from` is now at `to`.
   void move(Digest digest, std::uint32_t from, std::uint32_t to) noexcept { slots_[where(digest, from)].index = to; }
 
   void clear() noexcept {

@@ -34,7 +34,7 @@ struct Options {
 /// there as a whole or not at all, and the next `open` needs no repair.
 ///
 /// The table `events` (user, item, event, at) has an index for each question; the view `impressions` shows it to
-/// people. `users` gives each user the number that stands in `events`.
+/// people. `users` gives each user the number that `events` holds.
 ///
 /// Errors: io (a full disk among them: nothing was written), timed_out (the file stayed locked), corrupt, wrong_type
 /// (no file of ours), unsupported_version, parameter_mismatch (users or items of another kind).

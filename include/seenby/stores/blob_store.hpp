@@ -155,7 +155,7 @@ class BlobStore {
     return {};
   }
 
-  /// Erases everything there ever was of the user, slices of version 1 too.
+  /// Erases everything stored for the user, slices of version 1 too.
   Result<bool> forget(const User& user) {
     const std::string at = detail::user_text(user);
     auto gone = backend_.erase(at);

@@ -81,8 +81,8 @@ struct StoreCounters {
 ///   user's status. It overwrites both spans. One call is one round trip, however many users. A user that is
 ///   `missing` or `unreachable` adds nothing. At most 255 users.
 /// - `record` marks items as seen by a user; creates the user's filter when there is none (from the store's Replay
-///   where it has one). When it returns a value, no later `check` by anybody says "unseen" of these items (within the
-///   window). One item at least: no items make no missing user known, and SeenFilter does not hand them on.
+///   where it has one). When it returns a value, no later `check` by any caller says "unseen" of these items (within
+///   the window). One item at least: no items make no missing user known, and SeenFilter does not hand them on.
 /// - `create` gives a new user an explicit empty filter; an existing one is kept.
 /// - `forget` removes every trace of a user; true when there was one.
 ///

@@ -24,7 +24,7 @@ template <class User>
 using SaltSource = std::function<std::optional<std::uint64_t>(const User&)>;
 
 /// Wraps a store of digests: what it holds of a user is a filter of salted digests. Delete the user's salt and no
-/// backup of the store tells anything about them any more, not even to somebody who knows the store's seed and every
+/// backup of the store tells anything about them any more, not even to an attacker who knows the store's seed and every
 /// item there is; the user is `missing` from then on. Keep the salts in a database of their own, outside the backups.
 ///
 /// The price: one candidate no longer serves all users with one digest. A check salts the batch for each user (a

@@ -317,7 +317,7 @@ std::vector<BloomProtocol::State::Added> BloomProtocol::State::run(std::span<con
   return all;
 }
 
-/// Counts what an attempt acknowledged of a write's own items, which stand first.
+/// Counts what an attempt acknowledged of a write's own items, which come first.
 Result<RecordOutcome> BloomProtocol::State::settle(std::size_t items, Added added) {
   const std::size_t acknowledged = std::min(items, added.changed.size());
   records_.fetch_add(acknowledged, std::memory_order_relaxed);
@@ -378,7 +378,7 @@ void BloomProtocol::State::make_missing(std::span<const Write> writes, std::span
     if (rebuilt && !added[i].error) rebuilds_.fetch_add(1, std::memory_order_relaxed);
     Result<RecordOutcome>& outcome = outcomes[index_of[i]];
     outcome = settle(write.items.size(), std::move(added[i]));
-    // Items that the history already held are not new, and nobody can tell which were.
+    // Items that the history already held are not new, and which those are is unknown.
     if (rebuilt && outcome) outcome->newly_added = 0;
   }
 }

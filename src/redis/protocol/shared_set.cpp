@@ -135,7 +135,7 @@ class SharedSetProtocol::State {
     auto known = load();
     if (known) return false;
     if (known.error().code != ErrorCode::unavailable) return std::move(known).error();
-    // The bits first, then the name: whoever finds the name finds the bits.
+    // The bits first, then the name: a client that finds the name finds the bits.
     auto version = make_bits(shape);
     if (!version) return std::move(version).error();
     auto published =

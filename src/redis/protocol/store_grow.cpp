@@ -46,7 +46,7 @@ StoreWriter::Attempt StoreWriter::heal(const Target& target, std::span<const Dig
   if (!old) return old.error();
   // Gone or healed meanwhile.
   if (!*old || decode_frames(**old, state_.hash)) return std::optional<RecordOutcome>{};
-  // Of another store, or nobody's filter: not ours to replace.
+  // Another store's filter, or no filter: not ours to replace.
   const auto first = decode_frame(**old, 0, (*old)->size(), state_.hash);
   if (!first && !is_damage(first.error())) return named(first.error(), target.key);
   auto known = history_of(target);
@@ -68,7 +68,7 @@ StoreWriter::Attempt StoreWriter::heal(const Target& target, std::span<const Dig
 
 StoreWriter::Attempt StoreWriter::grow(const Target& target, const Head& head, std::span<const Digest> digests) {
   if (history_) {
-    // The sequence that must still stand is the one from before the history is read, not the one remembered.
+    // The sequence to compare is the one from before the history is read, not the one remembered.
     auto now = read_head(target.key);
     if (!now) return std::move(now).error();
     if (!*now || (*now)->identity != head.identity) return std::optional<RecordOutcome>{};

@@ -46,7 +46,7 @@ struct StoreState {
   mutable std::atomic<std::uint8_t> kind{0};
   [[nodiscard]] std::string kind_key() const { return options.prefix + "items"; }
   [[nodiscard]] bool knows_kind() const noexcept { return kind.load(std::memory_order_relaxed) != 0; }
-  /// Takes in what stands under `kind_key`, nil if nothing does.
+  /// Takes the value of `kind_key`, nil if there is none.
   void learn_kind(const Reply& reply) const;
   /// `parameter_mismatch` when the store is known to hold another kind.
   [[nodiscard]] Result<void> check_kind(ItemKind asked) const;

@@ -21,7 +21,7 @@ StoreWriter::Attempt StoreWriter::open_slice(const Target& target, std::span<con
   auto list = read_list();
   if (!list && is_damage(list.error())) return lost();
   if (!list) return std::move(list).error();
-  // Without a list nobody knows which slices there were.
+  // Without a list it is unknown which slices there were.
   if (!*list) return lost();
   std::string value;
   std::size_t added = 0;
@@ -64,7 +64,7 @@ Result<void> StoreWriter::rebuild_window() {
     auto value = read_value(key_);
     if (!value) return std::move(value).error();
     const auto list = *value ? SliceList::decode(**value) : Result<SliceList>(SliceList{});
-    // A damaged list is made anew like a lost one.
+    // A damaged list is rebuilt like a lost one.
     if (!list && !is_damage(list.error())) return named(list.error(), key_);
     const bool others_build = list && list->building();
     if (waited && *value && list && !others_build) return {};

@@ -46,7 +46,7 @@ class StoreWriter {
     std::string list;  ///< empty without a window
     std::int64_t slice = 0;
   };
-  /// A filter's first header, and its identity as it stands in the value.
+  /// A filter's first header, and its identity as in the value.
   struct Head {
     Frame frame;
     std::string identity;
@@ -80,23 +80,23 @@ class StoreWriter {
 
   [[nodiscard]] bool slices_lost(const Target& target, const Reply& list, const Reply& existing) const;
 
-  /// Read, set bits here, swap if identity and sequence still stand: for batches that would keep a script busy.
+  /// Read, set bits here, compare-and-swap on identity and sequence: for batches that would keep a script busy.
   Attempt add_by_swap(const Target& target, const Head& head, std::span<const Digest> digests);
 
   Attempt add_to_missing(const Target& target, std::span<const Digest> digests);
 
   // Creating from a history, growing, rebuilding: store_grow.cpp
 
-  /// Marked first, read after: whatever is acknowledged once the mark stands is in the history that is then read, or
+  /// Marked first, read after: whatever is acknowledged once the mark is set is in the history that is then read, or
   /// on the marked filter itself.
   Attempt create_from_history(const Target& target, std::span<const Digest> digests);
 
   Attempt grow(const Target& target, const Head& head, std::span<const Digest> digests);
 
-  /// The filter, built anew from the history in the place of `head` (a full filter, one to rebuild, or a marked one).
+  /// The filter, rebuilt from the history in the place of `head` (a full filter, one to rebuild, or a marked one).
   Attempt replace_from_history(const Target& target, const Head& head, std::span<const Digest> digests);
 
-  /// A value that is no whole filter, though it was one: built anew from the history if it is still what was read.
+  /// A damaged filter: rebuilt from the history if the value is still what was read.
   Attempt heal(const Target& target, std::span<const Digest> digests, const Error& damage);
 
   /// After a contended growth: merges a second reading of the history into the new filter and drops the old ones
@@ -106,7 +106,7 @@ class StoreWriter {
   /// What became of the filters that were replaced.
   enum class Kept : std::uint8_t { nothing = 0, raced = 1, history_knows_less = 2 };
 
-  /// How many items a filter may hold for a history of this size to stand for all of them: the filter counts items that
+  /// How many items a filter may hold for a history of this size to cover all of them: the filter counts items that
   /// changed bits, so at most the distinct ones; the slack is for histories that are read while they are written.
   [[nodiscard]] static std::string vouched(std::size_t known);
 
@@ -128,20 +128,20 @@ class StoreWriter {
   Result<std::int64_t> run_open_slice(const Target& target, const std::string& identity, const std::string& value);
 
   /// Marks a new list as building, reads the history after that, adds every slice's items, lists every slice there is,
-  /// then takes the mark off. While it stands the user is `missing`.
+  /// then removes the mark. While it is set the user is `missing`.
   Result<void> rebuild_window();
 
   /// False when the list was replaced meanwhile.
   Result<bool> fill_window(const std::string& list_identity);
 
-  /// By age. Asked after the mark was set: a slice made later is listed by whoever makes it.
+  /// By age. Asked after the mark was set: a slice made later is listed by its maker.
   Result<std::vector<bool>> slices_that_exist(std::int64_t newest);
 
   Result<bool> fill_slice(const Target& target, const std::string& list_identity, std::span<const Digest> digests);
 
   Result<std::optional<SliceList>> read_list();
 
-  /// As it stands; nothing when there is none.
+  /// The whole value; nothing when there is none.
   Result<std::optional<std::string>> read_value(const std::string& key);
 
   Result<bool> swap_identity(const std::string& expected, const std::string& value, bool keep_rest, std::int64_t ttl);

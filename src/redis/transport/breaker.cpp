@@ -24,7 +24,7 @@ bool CircuitBreaker::allow(clock::time_point now, std::chrono::milliseconds prob
   std::int64_t until = open_until_.load(std::memory_order_relaxed);
   if (until == 0) return true;
   const std::int64_t lease = nanoseconds_of(saturating_add(now, probe_lease));
-  // The pause is over: whoever moves the mark is the one that probes.
+  // The pause is over: the thread that moves the mark is the one that probes.
   if (nanoseconds_of(now) >= until && open_until_.compare_exchange_strong(until, lease)) {
     probing_.store(true, std::memory_order_relaxed);
     return true;

@@ -41,7 +41,7 @@ std::optional<Endpoint> redirection_of(std::string_view message, const Endpoint&
 /// What one node is sent in one attempt, over one borrowed connection.
 class ClusterExecutor::NodeBatch {
  public:
-  /// A command of the whole batch, and where its reply stands among this node's.
+  /// A command of the whole batch, and the index of its reply among this node's.
   struct Entry {
     std::size_t index;
     std::size_t position;
@@ -81,7 +81,7 @@ class ClusterExecutor::NodeBatch {
     lease_.reset();
     return outcome;
   }
-  /// The pooled connection turned out to be dead: nothing is known about the node yet.
+  /// The pooled connection was dead: nothing is known about the node yet.
   [[nodiscard]] bool went_stale() const noexcept { return stale_; }
   [[nodiscard]] std::span<const Entry> commands() const noexcept { return commands_; }
 
@@ -159,7 +159,7 @@ void ClusterExecutor::ask_nodes(Round& round, Topology& map, Deadline deadline) 
     Call& call = round.calls[index];
     const Pool target = target_of(round.batch[index], call, map);
     if (!target) {
-      call.last = cluster_error(ErrorCode::unreachable, "nobody serves slot ");
+      call.last = cluster_error(ErrorCode::unreachable, "no node serves slot ");
       call.last->message.append(std::to_string(call.slot));
       round.try_again(index, {.wait = true, .refresh = true});
       continue;
@@ -193,7 +193,7 @@ ClusterExecutor::Pool ClusterExecutor::replica_in_turn(std::span<const Pool> rep
 }
 
 /// The node for a command: where it was redirected, a replica if that may be, else the master. Null when the map names
-/// nobody.
+/// no node.
 ClusterExecutor::Pool ClusterExecutor::target_of(const Command& command, Call& call, const Topology& map) {
   call.to_replica = false;
   if (call.redirected) return std::exchange(call.redirected, nullptr);

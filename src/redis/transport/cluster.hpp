@@ -28,16 +28,16 @@ inline constexpr std::uint16_t cluster_slots = 16'384;
 /// CRC-16/XMODEM (polynomial 0x1021, start 0), which a cluster places its keys by.
 [[nodiscard]] std::uint16_t crc16(std::string_view bytes) noexcept;
 
-/// A key's slot: the CRC16 of the key modulo 16,384; only of what stands between the first '{' and the first '}' after
+/// A key's slot: the CRC16 of the key modulo 16,384; only of what is between the first '{' and the first '}' after
 /// it when that is not empty (the hash tag), so that keys of one tag share a node.
 [[nodiscard]] std::uint16_t key_slot(std::string_view key) noexcept;
 
 /// How a cluster is asked.
 struct ClusterOptions {
   PoolOptions pool{};  ///< for each node
-  /// Sends commands that are `reads_only()` to replicas, in turn. A replica lags its master by what is in flight, and
-  /// by everything since the link broke when it did: an item acknowledged a moment ago may be answered as unseen. For
-  /// filters that tolerate lag (an overlay bridges it); never for what a rebuild or a compare-and-swap reads.
+  /// Sends commands that are `reads_only()` to replicas, round robin. A replica lags its master by what is in flight,
+  /// and by everything since the link broke when it did: an item acknowledged a moment ago may be answered as unseen.
+  /// For filters that tolerate lag (an overlay bridges it); never for what a rebuild or a compare-and-swap reads.
   bool read_from_replicas = false;
   /// Waits until the deadline while a dead master is being replaced. Off, a node's commands fail at once as soon as
   /// its circuit breaker is open, and the next request tries the new master as soon as the cluster names one.

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What the cluster executor keeps: the slot map, and where each command of a batch stands.
+// What the cluster executor keeps: the slot map, and the state of each command of a batch.
 
 #include <array>
 #include <atomic>
@@ -59,7 +59,7 @@ struct ClusterExecutor::Topology {
   }
 };
 
-/// Where one command of the batch stands.
+/// The state of one command of the batch.
 struct ClusterExecutor::Call {
   std::uint16_t slot = 0;
   bool asking = false;       ///< the next attempt is preceded by ASKING

@@ -109,7 +109,7 @@ void ClusterExecutor::install(std::shared_ptr<Topology> map) {
   const std::lock_guard lock(mutex_);
   map->version = topology_ ? topology_->version + 1 : 1;
   topology_ = std::move(map);
-  // Nodes that left the cluster; whoever still talks to one holds it.
+  // Nodes that left the cluster; a call that still uses one holds its pool.
   std::erase_if(pools_, [&](const auto& entry) {
     const Pool& pool = entry.second;
     const auto is_seed = std::find(seeds_.begin(), seeds_.end(), pool->endpoint()) != seeds_.end();
@@ -189,7 +189,7 @@ Result<Endpoint> ClusterExecutor::master_of(std::uint16_t slot, Deadline deadlin
   auto map = topology_or_refresh(deadline);
   if (!map) return std::move(map).error();
   const auto* shard = (*map)->shard_of(slot % cluster_slots);
-  if (shard == nullptr) return cluster_error(ErrorCode::unreachable, "nobody serves the slot");
+  if (shard == nullptr) return cluster_error(ErrorCode::unreachable, "no node serves the slot");
   return shard->master->endpoint();
 }
 

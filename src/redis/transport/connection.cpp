@@ -28,7 +28,7 @@ struct FreeContext {
   void operator()(redisContext* context) const noexcept { redisFree(context); }
 };
 timeval timeval_of(std::chrono::milliseconds span) noexcept {
-  // hiredis refuses what it cannot count in milliseconds; a wait that ends early is begun anew.
+  // hiredis refuses what it cannot count in milliseconds; a wait that ends early is repeated.
   span = std::min<std::chrono::milliseconds>(span, std::chrono::hours{24});
   timeval value{};
   value.tv_sec = static_cast<decltype(value.tv_sec)>(span.count() / 1000);
@@ -152,7 +152,7 @@ struct Connection::Impl {
 
   /// Sleeps in the one system call that also reads. Not polled before: that halves the answers of callers who share a
   /// core, and with a yield in between, which gives them 5% more, a busy neighbour keeps the core for milliseconds.
-  /// Setting the socket's time-out is another, so it is only set anew when it would wake this thread later than the
+  /// Setting the socket's time-out is another, so it is only set again when it would wake this thread later than the
   /// deadline by more than a tick, or far too early.
   Result<std::size_t> receive_bytes(std::span<iovec> into, Deadline deadline, Deadline last) {
     while (true) {

@@ -20,7 +20,7 @@ namespace seenby::redis {
 class Connection {
  public:
   /// Connects, shakes hands (TLS), authenticates and selects the database, all before `deadline`. Errors:
-  /// `unreachable`, `timed_out`, `refused` (AUTH or SELECT was), `unavailable` (TLS wanted, not built in).
+  /// `unreachable`, `timed_out`, `refused` (AUTH or SELECT was), `unavailable` (TLS asked for, not built in).
   [[nodiscard]] static Result<Connection> open(const Endpoint& endpoint, const ConnectionOptions& options,
                                                Deadline deadline);
 

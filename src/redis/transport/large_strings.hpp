@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Memory for large replies that goes round: from the connection to whoever reads the reply, and back.
+// A per-thread pool of memory for large replies: the connection takes a string, the reply's reader gives it back.
 
 #include <cstddef>
 #include <string>

@@ -24,7 +24,7 @@ struct PoolOptions {
   BreakerOptions breaker{};
 };
 
-/// A server's connections behind its circuit breaker. Thread-safe. In a forked child it begins anew, with connections
+/// A server's connections behind its circuit breaker. Thread-safe. In a forked child it starts over, with connections
 /// of the child's own: two processes on one connection would read each other's answers.
 class ConnectionPool {
   struct State;
@@ -57,7 +57,7 @@ class ConnectionPool {
   /// Borrows a connection: an idle one that is alive, else a new one; waits for one while all are lent. Errors:
   /// `unreachable` (also at once, while the breaker is open), `timed_out`, `refused`, `unavailable`.
   [[nodiscard]] Result<Lease> borrow(Deadline deadline);
-  /// Runs a batch on a borrowed connection, and once more on a new one if a reused one turns out to be dead.
+  /// Runs a batch on a borrowed connection, and once more on a new one if a reused one is dead.
   [[nodiscard]] Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline);
   /// Tells the breaker how a borrowed connection fared; `execute` does so by itself.
   void report(const Result<std::vector<Reply>>& outcome);

@@ -14,7 +14,7 @@
 namespace seenby::redis {
 namespace {
 
-/// Nothing of what stands behind "://" is repeated: until it is parsed, any part of it may be the password's.
+/// Nothing that follows "://" is repeated: until it is parsed, any part of it may be the password's.
 Error bad_url(std::string_view expected) {
   std::string message = "seenby::redis: expected a URL with ";
   return {ErrorCode::invalid_argument, std::move(message.append(expected))};

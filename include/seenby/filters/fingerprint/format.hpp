@@ -22,9 +22,6 @@
 namespace seenby {
 
 inline constexpr std::size_t table_header_bytes = 48;
-/// The first bytes of the header: what decides where each lane is and what it means. A remote write compares them and
-/// changes nothing when they differ.
-inline constexpr std::size_t table_identity_bytes = 24;
 
 /// A fingerprint table's header, decoded.
 struct TableHeader {
@@ -80,7 +77,7 @@ struct TableValue {
 void encode_table_header(const TableHeader& header, std::span<const std::byte> rest,
                          std::span<std::byte, table_header_bytes> into);
 
-/// Reads and checks a header; `value_bytes` is the whole value's size. Checks everything before anybody allocates.
+/// Reads and checks a header; `value_bytes` is the whole value's size. Checks everything before the caller allocates.
 /// Errors: truncated, bad_magic, unsupported_version, corrupt, too_large.
 [[nodiscard]] Result<TableHeader> decode_table_header(std::span<const std::byte> bytes, std::uint64_t value_bytes);
 

@@ -42,7 +42,7 @@ class FingerprintView {
       : shape_(shape), count_(count), body_(body) {}
 
   [[nodiscard]] const FingerprintShape& shape() const noexcept { return shape_; }
-  /// Lanes in use: items, and those fingerprints out of bits that stand in several buckets.
+  /// Lanes in use: items, and the copies of fingerprints that ran out of bits and are in several buckets.
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
 
   /// For kernels, every lane live. O(1).
@@ -106,7 +106,7 @@ class FingerprintView {
   }
 
   /// The lanes that this table takes with so many bucket bits, at least its own: each fingerprint that has fewer bits
-  /// than it must give up stands in every bucket it may belong to. O(count).
+  /// than it must give up is copied to every bucket it may belong to. O(count).
   [[nodiscard]] std::uint64_t lanes_at(std::uint8_t bucket_bits) const noexcept {
     const int given = bucket_bits - shape_.bucket_bits;
     const detail::FingerprintRef table = ref();

@@ -260,7 +260,7 @@ class BlobRecord {
     bytes_ = {static_cast<std::uint8_t>(header_.newest), window_.max_age};
   }
 
-  /// A table under this window: its dead lanes are dropped, its slices counted anew where their length is another.
+  /// A table under this window: its dead lanes are dropped, its slices renumbered where their length differs.
   void take_table(const TableValue& value) {
     const SliceWindow then = window_.in(value.header);
     const bool was_sliced = value.header.shape.sliced;
