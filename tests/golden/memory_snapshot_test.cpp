@@ -87,3 +87,25 @@ TEST_CASE("the same store still writes the golden records") {
   std::sort(expected_records.begin(), expected_records.end());
   CHECK(records == expected_records);
 }
+
+TEST_CASE("what users hid and saw last is read from the golden snapshot, and written byte for byte") {
+  Store store(policy(), {.shards = 1});
+  store.keep_last(1);
+  const seenby::Time at(1'000'000'000s);
+  REQUIRE(store.record(7, seenby::ItemBatch<std::uint64_t>{{}, items(store, 5, 2)}, seenby::Time(1'000'004'000s)));
+  REQUIRE(store.hide(7, std::vector<seenby::HiddenItem>{{items(store, 1, 1)[0], "tone", at}}));
+  const auto path = std::filesystem::temp_directory_path() / ("seenby-golden-" + std::to_string(::getpid()));
+  REQUIRE(store.snapshot(path));
+  const std::string written = bytes_of(path);
+  std::filesystem::remove(path);
+  CHECK(written == bytes_of(folder / "memory_snapshot_v2_hides.bin"));
+
+  Store restored(policy());
+  REQUIRE(restored.restore(folder / "memory_snapshot_v2_hides.bin"));
+  CHECK(restored.hidden(7).value() == store.hidden(7).value());
+  std::array<seenby::UserStatus, 1> status;
+  restored.check_digests(std::array<std::uint64_t, 1>{7}, {}, {}, status);
+  REQUIRE(status[0].exact != nullptr);
+  CHECK(*status[0].exact == seenby::ExactList{{items(store, 6, 1)[0], seenby::Time(1'000'004'000s)},
+                                              {items(store, 1, 1)[0], seenby::Time::max()}});
+}

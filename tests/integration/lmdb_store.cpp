@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
@@ -210,6 +211,85 @@ TEST_CASE("A kill -9 at any moment loses no acknowledged record, and the file op
     REQUIRE(lost == 0);
   }
   CHECK(acknowledged.size() >= 25);
+}
+
+TEST_CASE("What one process hides, another that has the file open hides with its next request", "[lmdb][003-07]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("hides.lmdb");
+  const std::uint64_t alice = 1;
+  const std::uint64_t bob = 2;
+  const CandidatePool<std::uint64_t> pool{1, 2, 3, 4};
+  int to_child[2];
+  int to_parent[2];
+  REQUIRE(::pipe(to_child) == 0);
+  REQUIRE(::pipe(to_parent) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char go = 0;
+    const SeenFilter theirs{Store::open(path, {}).value()};
+    const std::size_t before = theirs.select_unseen(pool, {alice, bob}).size();
+    if (before != 4 || ::write(to_parent[1], "o", 1) != 1 || ::read(to_child[0], &go, 1) != 1) ::_exit(1);
+    const auto page = theirs.select_unseen(pool, {alice, bob}, {.limit = 4, .relax = {SeenByAtMost{2}}});
+    ::_exit(page.size() == 2 && page[0].item == 1 && page[1].item == 4 ? 0 : 2);
+  }
+  char open = 0;
+  REQUIRE(::read(to_parent[0], &open, 1) == 1);
+  SeenFilter filter{Store::open(path, {}).value()};
+  REQUIRE(filter.hide(alice, std::uint64_t{2}));
+  REQUIRE(filter.hide(bob, std::uint64_t{3}));
+  REQUIRE(::write(to_child[1], "g", 1) == 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  for (const int end : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) ::close(end);
+}
+
+TEST_CASE("A kill -9 at any moment loses no acknowledged hide and none of the last items", "[lmdb][003-07]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("killed.lmdb");
+  SEENBY_RANDOM(random);
+  std::vector<std::uint64_t> hidden;
+  for (int round = 0; round < 10; ++round) {
+    int acknowledgements[2];
+    REQUIRE(::pipe(acknowledgements) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto store = Store::open(path, {}, {.map_bytes = 1 << 16});
+      if (!store) ::_exit(3);
+      SeenFilter filter{*std::move(store)};
+      filter.keep_last(3);
+      for (std::uint64_t item = static_cast<std::uint64_t>(round) * 1'000;; ++item) {
+        const std::uint64_t last = 100'000 + item;
+        if (!filter.record(item % 3, last) || !filter.hide(item % 3, item)) ::_exit(1);
+        if (::write(acknowledgements[1], &item, sizeof item) != sizeof item) ::_exit(2);
+      }
+    }
+    ::close(acknowledgements[1]);
+    const std::uint64_t before_kill = 1 + random.below(10);
+    std::uint64_t item = 0;
+    for (std::uint64_t i = 0; ::read(acknowledgements[0], &item, sizeof item) == sizeof item; ++i) {
+      hidden.push_back(item);
+      if (i + 1 == before_kill) ::kill(child, SIGKILL);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    REQUIRE(WIFSIGNALED(status));
+    ::close(acknowledgements[0]);
+    const int lost = in_child([&] {
+      auto store = Store::open(path, {});
+      if (!store) return 2;
+      const SeenFilter filter{*std::move(store)};
+      for (const std::uint64_t known : hidden) {
+        const auto listed = filter.hidden(known % 3);
+        if (!listed || std::find(listed->begin(), listed->end(), known) == listed->end()) return 1;
+        if (filter.ask(known % 3, known) != Answer::seen) return 3;
+      }
+      const CandidatePool<std::uint64_t> last{100'000 + hidden.back()};
+      return filter.select_unseen(last, {hidden.back() % 3}, {.limit = 1, .relax = {SeenByAtMost{1}}}).empty() ? 0 : 4;
+    });
+    REQUIRE(lost == 0);
+  }
+  CHECK(hidden.size() >= 10);
 }
 
 TEST_CASE("After fork() the parent's environment refuses, and one of the child's own works", "[lmdb]") {

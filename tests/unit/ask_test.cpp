@@ -42,7 +42,7 @@ TEST_CASE("what is known for certain is seen, of unknown users too") {
   test::TestClock clock;
   SeenFilter filter{Store{{.window = std::chrono::hours(24), .clock = clock.clock()}}};
   filter.keep_last(2);
-  filter.hide(bob, std::uint64_t{1});
+  REQUIRE(filter.hide(bob, std::uint64_t{1}));
   filter.mark_in_flight(bob, Ids{2}, std::chrono::seconds(10));
   CHECK(filter.ask(bob, std::uint64_t{1}) == Answer::seen);
   CHECK(filter.ask(bob, std::uint64_t{2}) == Answer::seen);
@@ -61,7 +61,7 @@ TEST_CASE("asking allocates nothing and counts as no request") {
   SeenFilter filter{Store{}};
   const std::string longer = "a string that is too long for a string's own buffer";
   REQUIRE(filter.record(alice, longer));
-  filter.hide(alice, std::uint64_t{7});
+  REQUIRE(filter.hide(alice, std::uint64_t{7}));
   Answer text{};
   Answer number{};
   CHECK(test::allocations_of([&] { text = filter.ask(alice, longer); }).count == 0);

@@ -43,7 +43,7 @@ TEST_CASE("a fallback pool is asked about every user, and heeds all that is know
   SeenFilter filter{Store{{.users_per_request = 2}}};
   REQUIRE(filter.record_all(alice, Ids{1, 10}));
   REQUIRE(filter.record_all(bob, Ids{2, 11}));
-  filter.hide(bob, 12);
+  REQUIRE(filter.hide(bob, 12));
   filter.mark_in_flight(alice, Ids{13});
   const CandidatePool pool{Ids{1, 2}};
   const CandidatePool next{range(10, 16)};

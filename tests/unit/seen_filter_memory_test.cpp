@@ -55,7 +55,7 @@ TEST_CASE("users merge: what either saw is seen, and the one that is gone is unk
   SeenFilter filter{Store{{.wrong_hide_rate = 1e-6}}, history};
   REQUIRE(filter.record_all(alice, range(0, 300)));
   REQUIRE(filter.record_all(bob, range(200, 900)));
-  filter.hide(alice, std::uint64_t{5000});
+  REQUIRE(filter.hide(alice, std::uint64_t{5000}));
   filter.mark_in_flight(alice, Ids{5001});
   REQUIRE(filter.merge_users(alice, bob));
   const CandidatePool pool{range(0, 1000)};
@@ -131,8 +131,8 @@ TEST_CASE("against an exact model with a random clock: nothing within the window
         case 1:
           if (random() % 10 == 0) now -= std::chrono::seconds(static_cast<std::int64_t>(random() % 2'000'000));
           break;
-        case 2: filter.hide(user, item), hides[{user, item}] = true; break;
-        case 3: filter.unhide(user, item), hides[{user, item}] = false; break;
+        case 2: static_cast<void>(filter.hide(user, item).value()), hides[{user, item}] = true; break;
+        case 3: static_cast<void>(filter.unhide(user, item).value()), hides[{user, item}] = false; break;
         case 4: {
           const std::uint64_t other = random() % 3;
           latest = std::max(latest, now);

@@ -40,7 +40,7 @@ TEST_CASE("many requests in one call answer as each alone, relaxations and all")
   filter.keep_last(1);
   REQUIRE(filter.record_all(alice, range(0, 50)));
   REQUIRE(filter.record_all(bob, range(25, 75)));
-  filter.hide(bob, 80);
+  REQUIRE(filter.hide(bob, 80));
   filter.store().state().false_positives.insert(filter.store().hasher()(std::uint64_t{90}).value);
   const CandidatePool pool{range(0, 100)};
   const CandidatePool repeating{Ids{80, 81, 81, 82, 90}};

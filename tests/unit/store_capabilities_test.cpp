@@ -26,6 +26,7 @@ struct Capabilities {
   bool remote = false;  ///< one big question beats several small ones
   bool timed = false;   ///< a late event goes where it belongs
   bool replay = false;  ///< rebuilt from a history
+  bool hides = false;   ///< keeps what users hid and saw last
   friend constexpr bool operator==(const Capabilities&, const Capabilities&) = default;
 };
 
@@ -36,19 +37,24 @@ constexpr Capabilities capabilities_of{.merge = seenby::detail::MergingStore<Sto
                                        .expect = seenby::ExpectingStoreFor<Store, Item>,
                                        .remote = seenby::RemoteStore<Store>,
                                        .timed = seenby::detail::TimedStoreFor<Store, Item>,
-                                       .replay = seenby::ReplayableStore<Store>};
+                                       .replay = seenby::ReplayableStore<Store>,
+                                       .hides = seenby::HidingStore<Store>};
 
 using Memory = seenby::MemoryStore<std::uint64_t>;
 static_assert(seenby::FilterStoreFor<Memory, Item>);
-static_assert(
-    capabilities_of<Memory> ==
-    Capabilities{
-        .merge = true, .age = true, .batch = true, .expect = true, .remote = false, .timed = true, .replay = true});
+static_assert(capabilities_of<Memory> == Capabilities{.merge = true,
+                                                      .age = true,
+                                                      .batch = true,
+                                                      .expect = true,
+                                                      .remote = false,
+                                                      .timed = true,
+                                                      .replay = true,
+                                                      .hides = true});
 static_assert(capabilities_of<seenby::MemoryStore<std::string>> == capabilities_of<Memory>);
 
 using Salted = seenby::SaltedStore<Memory>;
 static_assert(seenby::FilterStoreFor<Salted, Item>);
-static_assert(seenby::ReplayableStore<Salted> && !seenby::RemoteStore<Salted>);
+static_assert(seenby::ReplayableStore<Salted> && !seenby::RemoteStore<Salted> && !seenby::HidingStore<Salted>);
 
 struct Backend {
   seenby::Result<std::optional<seenby::Blob>> load(std::string_view);
@@ -57,8 +63,8 @@ struct Backend {
 };
 using Values = seenby::BlobStore<Backend>;
 static_assert(seenby::FilterStoreFor<Values, Item>);
-static_assert(seenby::ReplayableStore<Values> && !seenby::RemoteStore<Values>);
-static_assert(!capabilities_of<Values>.merge && !capabilities_of<Values>.batch);
+static_assert(seenby::ReplayableStore<Values> && seenby::RemoteStore<Values> && seenby::HidingStore<Values>);
+static_assert(!capabilities_of<Values>.merge && capabilities_of<Values>.batch);
 
 }  // namespace
 

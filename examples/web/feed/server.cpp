@@ -142,7 +142,7 @@ class Feed {
     const Visitor visitor = visitor_of(call);
     if (visitor.user.empty()) throw web::Refused(401, "Log in first: what you hide is kept with your name.");
     const PostId id = id_of(call.body.at("item"));
-    hidden ? (void)filter_.hide(visitor.user, id) : (void)filter_.unhide(visitor.user, id);
+    (hidden ? filter_.hide(visitor.user, id) : filter_.unhide(visitor.user, id)).or_throw();
     return {.body = behind(visitor)};
   }
 
@@ -223,7 +223,7 @@ class Feed {
     Json hidden = Json::array();
     std::uint64_t items = visitor.seen.size();
     if (!visitor.user.empty()) {
-      for (const PostId id : filter_.hidden<PostId>(visitor.user)) {
+      for (const PostId id : filter_.hidden<PostId>(visitor.user).or_throw()) {
         hidden.push_back({{"id", std::to_string(id)}, {"title", posts_[id].title}});
       }
       items = history_.item_count(visitor.user, seenby::Time{}).or_throw();

@@ -108,6 +108,7 @@ class PageBuilder {
   [[gnu::always_inline]] bool absorb(std::size_t at, std::size_t count) {
     page_.checked += count;
     if (!settle_unknown()) return false;
+    take_exact();
     const auto seen_by = std::span(page_.seen_by).subspan(at, count);
     mark_certain(candidates_.distinct.digests.subspan(at, count), seen_by);
     take_unseen(seen_by, at);
@@ -203,6 +204,22 @@ class PageBuilder {
       overlays_.visit(user_key(user), now, store_.policy().window, [&](Digest item) { certain.push_back(item); });
     }
     std::sort(certain.begin(), certain.end());
+  }
+  /// What the store keeps exact of the users, as it came with the last answers.
+  void take_exact() {
+    if constexpr (HidingStore<Store>) {
+      const auto has_some = [](const UserStatus& status) { return status.exact != nullptr; };
+      if (std::any_of(page_.status.begin(), page_.status.end(), has_some)) collect_exact();
+    }
+  }
+  [[gnu::noinline]] void collect_exact() {
+    auto& certain = page_.certain;
+    const Time now = now_of(store_.policy());
+    for (const UserStatus& status : page_.status) {
+      visit_exact(status.exact.get(), now, store_.policy().window, [&](Digest item) { certain.push_back(item); });
+    }
+    std::sort(certain.begin(), certain.end());
+    certain.erase(std::unique(certain.begin(), certain.end()), certain.end());
   }
   void mark_certain(std::span<const Digest> digests, std::span<std::uint8_t> seen_by) const {
     if (!page_.certain.empty()) mark_some_certain(digests, seen_by);
@@ -300,6 +317,7 @@ class PageBuilder {
     page_.checked += batch.size();
     ended_ = !settle_unknown();
     if (ended_) return;
+    take_exact();
     mark_certain(batch.digests, seen_by);
     note_shown();
     const auto number = static_cast<std::uint16_t>(page_.pools.size());

@@ -96,9 +96,15 @@ class SeenFilter {
   }
 
   /// Keeps the last `items` records of every user exact, beside the filter: 16 bytes each. Within the window no
-  /// relaxation brings them back and no look-up is spent on them, however thin the page. 0, the default, keeps none.
-  /// For set-up.
-  void keep_last(std::size_t items) noexcept { exact_->overlays.last.keep(items); }
+  /// relaxation brings them back and no look-up is spent on them, however thin the page. 0, the default, keeps none. A
+  /// HidingStore keeps them in the user's record, any other leaves them to this process. For set-up.
+  void keep_last(std::size_t items) noexcept {
+    if constexpr (HidingStore<Store>) {
+      store_.keep_last(items);
+    } else {
+      exact_->overlays.exact.keep_last(items);
+    }
+  }
 
   // Record
 
@@ -135,25 +141,37 @@ class SeenFilter {
     exact_->overlays.in_flight.add(detail::user_key(user), digests_of(items), at, saturating_add(at, ttl));
   }
 
-  /// Never shows this item to this user again, whatever the window. True when it was not hidden before.
+  /// Never shows this item to this user again, whatever the window. True when it was not hidden before. A HidingStore
+  /// keeps it in the user's record, for every process and after this one; any other leaves it to this process. Errors:
+  /// the store's; then it may not be hidden.
   template <HashableItem Item>
-  bool hide(const user_type& user, const Item& item) {
+  Result<bool> hide(const user_type& user, const Item& item) {
     static_assert(detail::recordable<Item, Prescribed>(), "seenby: expected an item of the history's item_type");
-    return exact_->overlays.hides.add(detail::user_key(user), store_.hasher()(item), item_kind<Item>,
-                                      detail::text_of_item(item));
+    const HiddenItem hidden{store_.hasher()(item), detail::text_of_item(item), now()};
+    return change_hides(user, [&](auto& hides, const auto& key) { return hides.hide(key, std::span(&hidden, 1)); });
   }
+  /// Takes a hide back; what was seen stays seen. True when it was hidden. Errors: the store's.
   template <HashableItem Item>
-  bool unhide(const user_type& user, const Item& item) {
-    return exact_->overlays.hides.remove(detail::user_key(user), store_.hasher()(item));
+  Result<bool> unhide(const user_type& user, const Item& item) {
+    const Digest digest = store_.hasher()(item);
+    return change_hides(user, [&](auto& hides, const auto& key) { return hides.unhide(key, std::span(&digest, 1)); });
   }
   /// What the user hid, in the order it was hidden: the items of Item's kind (integers, text or bytes) that an Item can
-  /// hold. With a history, of its item type.
+  /// hold. With a history, of its item type. Errors: the store's.
   template <HashableItem Item = detail::AnyItem<Prescribed>>
-  [[nodiscard]] std::vector<Item> hidden(const user_type& user) const {
+  [[nodiscard]] Result<std::vector<Item>> hidden(const user_type& user) const {
     static_assert(detail::recordable<Item, Prescribed>(), "seenby: expected the history's item_type");
+    std::vector<HiddenItem> hides;
+    if constexpr (HidingStore<Store>) {
+      auto listed = store_.hidden(user);
+      if (!listed) return std::move(listed).error();
+      hides = *std::move(listed);
+    } else {
+      hides = exact_->overlays.exact.hidden(detail::user_key(user));
+    }
     std::vector<Item> items;
-    for (std::string& text : exact_->overlays.hides.list(detail::user_key(user), item_kind<Item>)) {
-      if (auto item = detail::item_of_text<Item>(std::move(text))) items.push_back(*std::move(item));
+    for (const HiddenItem& hidden : hides) {
+      if (auto item = detail::item_of_text<Item>(hidden.text)) items.push_back(*std::move(item));
     }
     return items;
   }
@@ -268,7 +286,12 @@ class SeenFilter {
     store_.check(std::span(&user, 1),
                  ItemBatch<std::remove_const_t<decltype(asked)>>{std::span(&asked, 1), std::span(&digest, 1)},
                  std::span(&seen_by, 1), std::span(&status, 1));
-    if (seen_by != 0) return Answer::seen;
+    bool certain = seen_by != 0;
+    if (status.exact) {
+      detail::visit_exact(status.exact.get(), now(), store_.policy().window,
+                          [&](Digest known) { certain = certain || known == digest; });
+    }
+    if (certain) return Answer::seen;
     return status.state == UserState::known ? Answer::unseen : Answer::unknown;
   }
 
@@ -314,6 +337,20 @@ class SeenFilter {
     return detail::handed_on<typename detail::HandedOn<Item, Prescribed>::type>(item);
   }
 
+  /// Calls change(the store, user) where it keeps hides, or change(the overlay, key): how many entries changed.
+  template <class Change>
+  Result<bool> change_hides(const user_type& user, Change&& change) {
+    const auto key = detail::user_key(user);
+    const detail::WriteGate::Record among_others(exact_->gate, detail::UserKeyHash{}(key));
+    if constexpr (HidingStore<Store>) {
+      const auto changed = change(store_, user);
+      if (!changed) return changed.error();
+      return *changed != 0;
+    } else {
+      return change(exact_->overlays.exact, key) != 0;
+    }
+  }
+
   // Record
 
   template <class Item>
@@ -331,7 +368,7 @@ class SeenFilter {
     const detail::WriteGate::Record among_others(exact.gate, detail::UserKeyHash{}(key));
     // A record that no part needs the time of does not read the clock.
     const bool timed =
-        has_history || when || exact.shadow || exact.overlays.last.keeps() || !exact.overlays.in_flight.empty();
+        has_history || when || exact.shadow || exact.overlays.exact.keeps() || !exact.overlays.in_flight.empty();
     const Time current = timed ? now() : Time{};
     const Time at = when.value_or(current);
     if (exact.shadow) begin_shadow(user, batch.digests, at);
@@ -342,7 +379,7 @@ class SeenFilter {
     if (!outcome) return outcome;
     counted.done = true;
     if (exact.shadow) exact.shadow->end_write(key, batch.digests, at);
-    exact.overlays.last.add(key, batch.digests, at);
+    exact.overlays.exact.keep(key, batch.digests, at);
     if (!exact.overlays.in_flight.empty()) exact.overlays.in_flight.settle(key, batch.digests, current);
     return outcome;
   }

@@ -51,13 +51,15 @@ concept BatchLoadingBackend = requires(Backend& backend, std::span<const std::st
 
 /// One key and one value a user: a fingerprint table in format 2 (tests/golden/FORMAT-TABLE.md), which grows by itself
 /// and, with a window, holds the slice of each item; so it needs no history, and 18 bits an item, 26 with a window.
+/// Behind it in the same value: what the user hid, and the last items.
+///
 /// Every write is a compare-and-swap of the whole value, so writers in other processes lose nothing; a writer that
 /// keeps losing gives up with `conflict` after 64 tries. A record of what is there already writes nothing. Good for
 /// small and middling users: each record of something new rewrites the value.
 ///
 /// A user whose value is not there is `missing` until the next record or create, which reads the history where there is
-/// one. A damaged value makes its user `unreachable`; a record heals it from the history, or says so where there is
-/// none. A value under another seed, hash or format is never overwritten.
+/// one. A damaged value makes its user `unreachable`; a record heals it from the history, but for the hides in it, or
+/// says so where there is none. A value under another seed, hash or format is never overwritten.
 ///
 /// Values of version 1, windowed or not, are read where no value of version 2 is, and the next record converts them:
 /// from the history where that knows as much, else they stay beside the table until they leave the window. Programs of
@@ -140,20 +142,42 @@ class BlobStore {
 
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
-    return record_in(user, batch.digests, detail::slice_of_now);
+    return record_in(user, batch.digests, detail::slice_of_now, std::nullopt);
   }
   /// Records into the slice that `when` falls into, the newest at most. What is older than the window is acknowledged
   /// and not stored.
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch, Time when) {
-    return record_in(user, batch.digests, slices_.number(when));
+    return record_in(user, batch.digests, slices_.number(when), when);
   }
 
   Result<void> create(const User& user) {
-    auto outcome = update(user, {}, detail::slice_of_now);
+    auto outcome = update(user, nothing);
     if (!outcome) return std::move(outcome).error();
     return {};
   }
+
+  /// As HidingStore. A missing user is created, as by a record. Errors: a record's; too_large, of a text.
+  Result<std::size_t> hide(const User& user, std::span<const HiddenItem> items) {
+    if (auto fits = detail::check_hidden(items); !fits) return std::move(fits).error();
+    return changes(update(user, [&](Record& record) { return record.hide(items); }));
+  }
+  Result<std::size_t> unhide(const User& user, std::span<const Digest> digests) {
+    auto hides = hidden(user);
+    if (!hides || hides->empty()) return hides ? Result<std::size_t>(std::size_t{0}) : std::move(hides).error();
+    return changes(update(user, [&](Record& record) { return record.unhide(digests); }));
+  }
+  [[nodiscard]] Result<std::vector<HiddenItem>> hidden(const User& user) const {
+    const std::string at = detail::user_text(user);
+    const auto blob = backend_.load(at);
+    if (!blob) return blob.error();
+    if (!*blob) return std::vector<HiddenItem>();
+    auto exact = Record::test(**blob, hash_, current_window(), {}, {});
+    if (!exact) return named(at, std::move(exact).error());
+    return std::move(exact->hides);
+  }
+  /// With it every record rewrites the value, one of repeats too.
+  void keep_last(std::size_t items) noexcept { keep_last_ = items; }
 
   /// Erases everything stored for the user, slices of version 1 too.
   Result<bool> forget(const User& user) {
@@ -227,7 +251,8 @@ class BlobStore {
     if (!blob) return unreachable(blob.error());
     if (*blob) {
       auto done = Record::test(**blob, hash_, window, digests, seen);
-      return done ? UserStatus{} : unreachable(named(at, std::move(done).error()));
+      if (!done) return unreachable(named(at, std::move(done).error()));
+      return {UserState::known, nullptr, done->list()};
     }
     auto old = load_old(at, window);
     if (!old) return unreachable(std::move(old).error());
@@ -240,23 +265,37 @@ class BlobStore {
     return {old->whole && !old->filters.empty() ? UserState::known : UserState::missing, nullptr};
   }
 
-  template <class Digests>
-  Result<RecordOutcome> record_in(const User& user, Digests digests, std::int64_t slice) {
-    auto outcome = update(user, digests, slice);
+  Result<RecordOutcome> record_in(const User& user, std::span<const Digest> digests, std::int64_t slice,
+                                  std::optional<Time> when) {
+    const Time at = keep_last_ == 0 ? Time{} : when ? *when : policy_.clock();
+    auto outcome = update(user, [&](Record& record) {
+      if (keep_last_ != 0) record.keep(digests, at, keep_last_);
+      return record.insert(digests, slice);
+    });
     auto& counter = outcome ? counters_->records : counters_->write_failures;
     counter.fetch_add(digests.size(), std::memory_order_relaxed);
     return outcome;
   }
+  [[nodiscard]] static Result<std::size_t> changes(const Result<RecordOutcome>& outcome) {
+    if (!outcome) return outcome.error();
+    return outcome->newly_added;
+  }
 
-  /// Load, add, compare-and-swap, until it holds.
-  Result<RecordOutcome> update(const User& user, std::span<const Digest> digests, std::int64_t slice) {
+  /// The edit of a user that is created: an existing one is left alone.
+  static constexpr struct Nothing {
+    std::size_t operator()(Record&) const noexcept { return 0; }
+  } nothing{};
+
+  /// Load, edit(record), compare-and-swap, until it holds.
+  template <class Edit>
+  Result<RecordOutcome> update(const User& user, const Edit& edit) {
     const std::string at = detail::user_text(user);
     constexpr int tries = 64;
     for (int attempt = 0; attempt < tries; ++attempt) {
       const detail::SliceWindow window = current_window();
       auto blob = backend_.load(at);
       if (!blob) return std::move(blob).error();
-      if (*blob && digests.empty()) return RecordOutcome{};
+      if (*blob && std::same_as<Edit, Nothing>) return RecordOutcome{};
       OldSlices old;
       if (!*blob) {
         auto loaded = load_old(at, window);
@@ -267,7 +306,7 @@ class BlobStore {
       if (!change) return std::move(change).error();
       Record& record = change->record;
       RecordOutcome outcome;
-      outcome.newly_added = record.insert(digests, slice);
+      outcome.newly_added = edit(record);
       outcome.grew = record.grew();
       if (*blob && !record.changed()) return outcome;
       auto swapped = backend_.compare_and_swap(at, *blob, record.encode());
@@ -383,6 +422,7 @@ class BlobStore {
   Hash hash_;
   detail::SliceClock slices_;
   double share_;
+  std::size_t keep_last_ = 0;
   Replay<User> replay_;
   std::unique_ptr<Counters> counters_;
 };

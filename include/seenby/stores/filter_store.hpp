@@ -14,6 +14,7 @@
 #include "seenby/histories/replay.hpp"
 #include "seenby/kernels/digest_lanes.hpp"
 #include "seenby/result.hpp"
+#include "seenby/stores/exact_items.hpp"
 #include "seenby/stores/policy.hpp"
 
 namespace seenby {
@@ -29,6 +30,8 @@ enum class UserState : std::uint8_t {
 struct UserStatus {
   UserState state = UserState::known;
   std::shared_ptr<const Error> error;  ///< set when unreachable
+  /// Of a HidingStore: what is seen for certain, whatever `seen_by` says; null where the user has nothing of it.
+  std::shared_ptr<const ExactList> exact = nullptr;
 };
 
 /// Items with their digests beside them, index by index. Stores that keep digests read the digests; stores that send
@@ -135,6 +138,24 @@ concept RemoteStore = requires {
 template <class Store>
 concept ReplayableStore = requires(Store& store, Replay<typename Store::user_type> replay) {
   store.set_replay(std::move(replay));
+};
+
+/// A store that keeps what a user did on purpose in the user's own record, so that it outlives the process and every
+/// other process heeds it with its next request.
+///
+/// - `hide` adds items to those the user hid, and says how many were not there; `unhide` takes them away. A user that
+///   is missing may become known by it, as by a record.
+/// - `hidden` lists them in the order they were hidden.
+/// - `keep_last` has every later record keep the last so many items of its user, exact too. For set-up.
+/// - `check` hands both over in UserStatus::exact, in the same round trip, and leaves `seen_by` to the filters.
+/// - `forget`, and `merge_users` where there is one, take all of it along.
+template <class Store>
+concept HidingStore = requires(Store& store, const Store& readable, const typename Store::user_type& user,
+                               std::span<const HiddenItem> items, std::span<const Digest> digests, std::size_t most) {
+  { store.hide(user, items) } -> std::same_as<Result<std::size_t>>;
+  { store.unhide(user, digests) } -> std::same_as<Result<std::size_t>>;
+  { readable.hidden(user) } -> std::same_as<Result<std::vector<HiddenItem>>>;
+  store.keep_last(most);
 };
 
 /// A windowed store that can tell how long ago: `age` sets `ages[i]` to the number of slices (0: the newest) since

@@ -90,6 +90,20 @@ class MemoryStore {
   /// `record`; then both users are as before.
   Result<void> merge_users(const User& from, const User& into) { return core_->merge(stored(from), stored(into)); }
 
+  /// As HidingStore: kept beside the record, in snapshots too; a user who is missing stays missing. Errors: too_large,
+  /// of a text.
+  Result<std::size_t> hide(const User& user, std::span<const HiddenItem> items) {
+    if (auto fits = detail::check_hidden(items); !fits) return std::move(fits).error();
+    return core_->exact().hide(key(user).words, items);
+  }
+  Result<std::size_t> unhide(const User& user, std::span<const Digest> digests) {
+    return core_->exact().unhide(key(user).words, digests);
+  }
+  [[nodiscard]] Result<std::vector<HiddenItem>> hidden(const User& user) const {
+    return core_->exact().hidden(key(user).words);
+  }
+  void keep_last(std::size_t items) noexcept { core_->exact().keep_last(items); }
+
   /// Frees the slices that left the window. Records do so for the user they touch; call this now and then for those who
   /// do not come back. O(users), one shard locked at a time.
   void sweep() { core_->sweep(); }
@@ -139,6 +153,7 @@ class MemoryStore {
     if (!core_->lookup().check_pair(expected, digests, seen_by.data(), status)) {
       check_any(users, digests, seen_by, status);
     }
+    add_exact(users, status);
   }
 
   /// Answers many requests, each as `check` does. While one is answered, the next one's filters are on their way from
@@ -153,6 +168,7 @@ class MemoryStore {
       if (i < 2) continue;
       const auto& request = requests[i - 2];
       check_loaded(ring[(i - 2) % 4], request.users, request.batch.digest_span(), request.seen_by, request.status);
+      add_exact(request.users, request.status);
     }
   }
 
@@ -189,6 +205,13 @@ class MemoryStore {
     if (!core_->lookup().check_pair(expect(users), digests, seen_by.data(), status)) {
       check_any(users, digests, seen_by, status);
     }
+    add_exact(users, status);
+  }
+  [[gnu::always_inline]] void add_exact(std::span<const User> users, std::span<UserStatus> status) const noexcept {
+    if (!core_->exact().empty()) look_up_exact(users, status);
+  }
+  [[gnu::noinline]] void look_up_exact(std::span<const User> users, std::span<UserStatus> status) const noexcept {
+    for (std::size_t u = 0; u < users.size(); ++u) status[u].exact = core_->exact().of(key(users[u]).words);
   }
   [[gnu::noinline]] void check_any(std::span<const User> users, detail::DigestSpan digests,
                                    std::span<std::uint8_t> seen_by, std::span<UserStatus> status) const noexcept {

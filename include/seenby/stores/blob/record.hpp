@@ -15,6 +15,7 @@
 #include "seenby/detail/random_generation.hpp"
 #include "seenby/filters/fingerprint/format.hpp"
 #include "seenby/stores/blob/version_one.hpp"
+#include "seenby/stores/exact_sections.hpp"
 #include "seenby/stores/slice_clock.hpp"
 
 SEENBY_DETAIL_BEGIN
@@ -92,23 +93,30 @@ class BlobRecord {
     });
   }
 
-  /// seen[i] = 1 where the value may have digest i within the window, else 0. The same errors.
-  [[nodiscard]] static Result<void> test(std::span<const std::byte> blob, const H& hash, const SliceWindow& window,
-                                         DigestSpan digests, std::span<std::uint8_t> seen) {
+  /// seen[i] = 1 where the value may have digest i within the window, else 0; what the value keeps exact. The same
+  /// errors.
+  [[nodiscard]] static Result<ExactItems> test(std::span<const std::byte> blob, const H& hash,
+                                               const SliceWindow& window, DigestSpan digests,
+                                               std::span<std::uint8_t> seen) {
     std::fill(seen.begin(), seen.end(), std::uint8_t{0});
-    if (is_version_one(blob)) return test_filters(blob, hash, digests.digests, seen);
+    if (is_version_one(blob)) {
+      if (auto done = test_filters(blob, hash, digests.digests, seen); !done) return std::move(done).error();
+      return ExactItems{};
+    }
     auto value = decode_table(blob);
     if (!value) return std::move(value).error();
-    if (auto same = check_hash(value->header, hash); !same) return same;
+    if (auto same = check_hash(value->header, hash); !same) return std::move(same).error();
     const SliceWindow then = window.in(value->header);
     if (!then.windowed()) {
       check(value->table.ref(), digests.data(), digests.size(), seen.data());
     } else if (then.newest - value->header.newest <= 254) {
       check(value->table.ref(then.bytes()), digests.data(), digests.size(), seen.data());
     }
-    return for_each_old(value->sections, [&](std::int64_t since, std::span<const std::byte> filters) -> Result<void> {
+    auto old = for_each_old(value->sections, [&](std::int64_t since, std::span<const std::byte> filters) {
       return old_filters_live(since, window) ? test_filters(filters, hash, digests.digests, seen) : Result<void>{};
     });
+    if (!old) return std::move(old).error();
+    return read_exact(value->sections);
   }
 
   /// An empty record.
@@ -184,6 +192,14 @@ class BlobRecord {
     return items.size();
   }
 
+  // As ExactItems.
+  std::size_t hide(std::span<const HiddenItem> items) { return note(exact_.hide(items)); }
+  std::size_t unhide(std::span<const Digest> digests) { return note(exact_.unhide(digests)); }
+  void keep(std::span<const Digest> digests, Time at, std::size_t most) {
+    exact_.keep(digests, at, most);
+    changed_ = true;
+  }
+
   [[nodiscard]] bool changed() const noexcept { return changed_; }
   [[nodiscard]] bool grew() const noexcept { return grew_; }
   /// Slices that left the window.
@@ -193,10 +209,11 @@ class BlobRecord {
     std::vector<std::byte> sections = other_;
     TableHeader header = header_;
     for (const OldFilters& filters : old_) append_old(sections, filters);
+    const std::uint16_t exact = append_exact(sections, exact_);
     header.covers_body = true;
     header.share = share_;
     header.sequence = header_.sequence + 1;
-    header.section_count = static_cast<std::uint16_t>(other_count_ + old_.size());
+    header.section_count = static_cast<std::uint16_t>(other_count_ + old_.size() + exact);
     header.section_bytes = static_cast<std::uint32_t>(sections.size());
     std::vector<std::byte> blob(table_header_bytes);
     blob.insert(blob.end(), body_.begin(), body_.end());
@@ -207,6 +224,10 @@ class BlobRecord {
   }
 
  private:
+  std::size_t note(std::size_t changes) {
+    changed_ = changed_ || changes != 0;
+    return changes;
+  }
   [[nodiscard]] static bool is_version_one(std::span<const std::byte> blob) noexcept {
     return !blob.empty() && blob[0] == static_cast<std::byte>(format_magic | format_version);
   }
@@ -330,11 +351,14 @@ class BlobRecord {
   [[nodiscard]] Result<void> take_sections(std::span<const std::byte> sections) {
     Section section;
     for (auto rest = sections; next_section(rest, section);) {
-      if (section.kind == old_filters) continue;
+      if (section.kind == old_filters || is_exact(section.kind)) continue;
       const std::byte* const from = section.bytes.data() - section_header_bytes;
       other_.insert(other_.end(), from, section.bytes.data() + section.bytes.size());
       ++other_count_;
     }
+    auto exact = read_exact(sections);
+    if (!exact) return std::move(exact).error();
+    exact_ = std::move(*exact);
     const bool changed = changed_;
     auto taken = for_each_old(sections, [&](std::int64_t since, std::span<const std::byte> filters) {
       return add_old({since, {filters.begin(), filters.end()}});
@@ -375,6 +399,7 @@ class BlobRecord {
   std::vector<std::byte> body_;
   std::vector<OldFilters> old_;
   std::uint64_t old_items_ = 0;
+  ExactItems exact_;
   std::vector<std::byte> other_;
   std::uint16_t other_count_ = 0;
   bool changed_ = false;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // What a MemoryStore does once its users are keys and its items digests: two instantiations, whatever the types.
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,16 @@ struct StoredUser {
 /// A Replay whose user has lost its type.
 using HistoryReader = std::function<Result<std::vector<SeenDigest>>(const void* user, Time since)>;
 
+/// The exact items of a store's users, by the words of their keys.
+template <std::size_t Words>
+struct KeyWordsHash {
+  [[nodiscard]] std::size_t operator()(const std::array<std::uint64_t, Words>& words) const noexcept {
+    return static_cast<std::size_t>(mix64(words.front() ^ (Words == 1 ? 0 : words.back())));
+  }
+};
+template <std::size_t Words>
+using ExactKeys = ExactUsers<std::array<std::uint64_t, Words>, KeyWordsHash<Words>>;
+
 /// Whose digests a store keeps.
 struct DigestIdentity {
   HashKind hash;
@@ -64,6 +75,10 @@ class MemoryCore {
   [[nodiscard]] bool windowed() const noexcept { return slices_.windowed(); }
   /// For requests of two users, in line.
   [[nodiscard]] const Lookup<Words>& lookup() const noexcept { return lookup_; }
+
+  /// Hides and kept last items, beside the records.
+  [[nodiscard]] ExactKeys<Words>& exact() noexcept { return exact_; }
+  [[nodiscard]] const ExactKeys<Words>& exact() const noexcept { return exact_; }
 
   void set_history(HistoryReader history);
   Result<void> create(const Key& key);
@@ -95,6 +110,7 @@ class MemoryCore {
   [[nodiscard]] std::uint32_t slice_of(Time time) const noexcept;
   template <class Write>
   auto guarded(std::size_t items, Write&& write) -> decltype(write());
+  void keep_last(const Key& key, std::span<const Digest> digests, std::optional<Time> when);
   Result<RecordOutcome> record_in(const User& user, std::span<const Digest> digests, std::uint32_t slice,
                                   std::uint32_t newest);
   Result<std::vector<SliceDigest>> read_history(const User& user, std::uint32_t newest) const;
@@ -110,6 +126,7 @@ class MemoryCore {
   std::uint64_t key_seed_;  // where users are in the index is as secret as where items are in a filter
   std::unique_ptr<const RateTables> rates_;
   std::unique_ptr<State> state_;
+  ExactKeys<Words> exact_;
   Lookup<Words> lookup_;
   std::atomic<std::uint64_t> write_failures_{0};
   mutable std::mutex snapshot_mutex_;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "seenby/stores/memory/core.hpp"
+#include "seenby/stores/memory/exact_section.hpp"
 #include "seenby/stores/memory/reader.hpp"
 #include "seenby/stores/memory/snapshot.hpp"
 #include "seenby/stores/memory/state.hpp"
@@ -128,8 +129,14 @@ Result<RecordOutcome> MemoryCore<Words>::record(const User& user, std::span<cons
     const std::uint32_t slice = when ? std::min(slice_of(*when), newest) : newest;
     // Nothing to remember, or nothing that would still be remembered.
     if (digests.empty() || !state_->context.is_live(slice, newest)) return RecordOutcome{};
-    return record_in(user, digests, slice, newest);
+    auto outcome = record_in(user, digests, slice, newest);
+    if (exact_.keeps() && outcome) keep_last(user.key, digests, when);
+    return outcome;
   });
+}
+template <std::size_t Words>
+void MemoryCore<Words>::keep_last(const Key& key, std::span<const Digest> digests, std::optional<Time> when) {
+  exact_.keep(key.words, digests, when ? *when : policy_.clock());
 }
 
 template <std::size_t Words>
@@ -261,7 +268,8 @@ void MemoryCore<Words>::rebuild(const User& user, std::uint32_t slice) {
 
 template <std::size_t Words>
 Result<bool> MemoryCore<Words>::forget(const Key& key) {
-  return state_->shards.locked(key, [&](Shard<Words>& shard) { return shard.erase(key); });
+  const bool any = exact_.forget(key.words);
+  return state_->shards.locked(key, [&](Shard<Words>& shard) { return shard.erase(key); }) || any;
 }
 
 template <std::size_t Words>
@@ -283,6 +291,7 @@ Result<void> MemoryCore<Words>::merge_in(const User& from, const User& into, std
   state_->shards.locked(from.key, into.key, [&](Shard<Words>& from_shard, Shard<Words>& into_shard) {
     if (into_shard.adopt(into.key, from_shard, from.key, newest)) from_shard.erase(from.key);
   });
+  exact_.merge(from.key.words, into.key.words);
   return {};
 }
 
@@ -307,7 +316,7 @@ template <std::size_t Words>
 template <std::size_t Words>
 Result<void> MemoryCore<Words>::snapshot(const std::string& path) const {
   const std::lock_guard lock(snapshot_mutex_);
-  return write_snapshot(*state_, snapshot_identity<Words>(identity_, slices_, policy_), newest_slice(), path);
+  return write_snapshot(*state_, snapshot_identity<Words>(identity_, slices_, policy_), newest_slice(), path, exact_);
 }
 
 template <std::size_t Words>
@@ -316,13 +325,15 @@ Result<void> MemoryCore<Words>::restore(const std::string& path) {
     const std::lock_guard lock(snapshot_mutex_);
     const LimitRaised room(state_->context.space, options_.max_bytes);
     ShardSet<Words> fresh(state_->pool, state_->shards.directory.bits());
+    ExactKeys<Words> exact;
     const auto newest =
-        read_snapshot(state_->context, fresh, snapshot_identity<Words>(identity_, slices_, policy_), path);
+        read_snapshot(state_->context, fresh, snapshot_identity<Words>(identity_, slices_, policy_), path, exact);
     if (!newest) return newest.error();
     std::uint64_t bytes = 0;
     fresh.for_each([&](const Shard<Words>& shard) { bytes += shard.held_bytes(); });
     if (options_.max_bytes != 0 && bytes > options_.max_bytes) throw std::bad_alloc();
     state_->shards.replace_by(fresh);
+    exact_.replace_by(exact);
     slices_.resume(*newest);
     return {};
   });
@@ -372,6 +383,10 @@ std::uint64_t MemoryCore<Words>::memory_bytes() const {
   std::uint64_t bytes = sizeof(*this) + sizeof(State) + sizeof(RateTables) + state_->context.space.resident_bytes() +
                         state_->pool.bytes() + state_->shards.directory.size() * sizeof(void*);
   state_->shards.for_each([&](const Shard<Words>& shard) { bytes += shard.bookkeeping_bytes(); });
+  exact_.for_each([&](const auto& key, const ExactItems& items) {
+    bytes += sizeof key + sizeof items + (items.kept.size() + items.hides.size()) * 2 * sizeof(ExactItem);
+    for (const HiddenItem& item : items.hides) bytes += sizeof item + item.text.capacity();
+  });
   return bytes;
 }
 

@@ -92,7 +92,10 @@ struct Request {
 
 inline void set_status(UserStatus& status, bool known) noexcept {
   status.state = known ? UserState::known : UserState::missing;
-  if (status.error) status.error.reset();
+  if (status.error || status.exact) {
+    status.error.reset();
+    status.exact.reset();
+  }
 }
 
 /// The steps of a look-up, each asking for the lines that the next one reads.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/stores/memory/exact_section.hpp"
 #include "seenby/stores/memory/snapshot_format.hpp"
 #include "seenby/stores/memory/state.hpp"
 
@@ -21,7 +22,7 @@ SEENBY_DETAIL_BEGIN
 /// place in one step once it is on the disk. A record acknowledged before the call is in it; one made meanwhile may be.
 template <std::size_t Words>
 Result<void> write_snapshot(const MemoryState<Words>& state, const SnapshotIdentity& identity,
-                            std::uint32_t newest_slice, const std::string& path) {
+                            std::uint32_t newest_slice, const std::string& path, const ExactKeys<Words>& exact) {
   auto file = ReplacementFile::create(path, snapshot_header_bytes);
   if (!file) return std::move(file).error();
   ByteWriter out;
@@ -30,9 +31,9 @@ Result<void> write_snapshot(const MemoryState<Words>& state, const SnapshotIdent
   std::uint64_t users = 0;
   std::uint64_t sections = 0;
   ByteWriter records;
-  const auto write_section = [&](std::uint64_t count) -> Result<void> {
+  const auto write_section = [&](std::uint64_t count, std::uint64_t mark = snapshot_section) -> Result<void> {
     out.clear();
-    out.put(snapshot_section);
+    out.put(mark);
     out.put(count);
     out.put(std::uint64_t{records.bytes().size()});
     out.put_checksum(0);
@@ -49,6 +50,12 @@ Result<void> write_snapshot(const MemoryState<Words>& state, const SnapshotIdent
     if (count == 0) continue;
     if (auto done = write_section(count); !done) return done;
     users += count;
+    ++sections;
+  }
+  if (!exact.empty()) {
+    records.clear();
+    const std::uint64_t count = put_exact(records, exact);
+    if (auto done = write_section(count, snapshot_exact); !done) return done;
     ++sections;
   }
   out.clear();
@@ -153,7 +160,8 @@ bool take_records(const ShardContext& context, ShardSet<Words>& shards, std::spa
 /// more than the file is long. Errors: as the header's, truncated, corrupt, io. Throws std::bad_alloc.
 template <std::size_t Words>
 Result<std::uint32_t> read_snapshot(const ShardContext& context, ShardSet<Words>& shards,
-                                    const SnapshotIdentity& identity, const std::string& path) {
+                                    const SnapshotIdentity& identity, const std::string& path,
+                                    ExactKeys<Words>& exact) {
   auto file = SnapshotFile::open(path);
   if (!file) return std::move(file).error();
   std::vector<std::byte> buffer;
@@ -174,18 +182,23 @@ Result<std::uint32_t> read_snapshot(const ShardContext& context, ShardSet<Words>
       if (count == sections && size == users && file->remaining() == 0) return newest;
       return snapshot_error(ErrorCode::corrupt, path, "the trailer contradicts the sections before it");
     }
-    if (mark != snapshot_section || size > file->remaining()) {
-      const auto code = mark == snapshot_section ? ErrorCode::truncated : ErrorCode::corrupt;
+    const bool is_section = mark == snapshot_section || mark == snapshot_exact;
+    if (!is_section || size > file->remaining()) {
+      const auto code = is_section ? ErrorCode::truncated : ErrorCode::corrupt;
       return snapshot_error(code, path, "expected a section or the trailer");
     }
     if (auto read = file->read(buffer, size); !read) return std::move(read).error();
     const std::uint64_t checksum = xxh3_bytes(buffer.data(), buffer.size(), 0);
     std::vector<std::byte> closing;
     if (auto read = file->read(closing, sizeof checksum); !read) return std::move(read).error();
-    if (load_le<std::uint64_t>(closing.data()) != checksum || !take_records(context, shards, buffer, count, *newest)) {
+    const auto take = [&] {
+      return mark == snapshot_exact ? take_exact(buffer, count, exact)
+                                    : take_records(context, shards, buffer, count, *newest);
+    };
+    if (load_le<std::uint64_t>(closing.data()) != checksum || !take()) {
       return snapshot_error(ErrorCode::corrupt, path, "a section's records contradict its checksum or themselves");
     }
-    users += count;
+    users += mark == snapshot_section ? count : 0;
   }
 }
 

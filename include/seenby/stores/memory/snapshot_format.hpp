@@ -54,6 +54,7 @@ class ByteWriter {
       std::memcpy(bytes_.data() + at + i * sizeof word, &word, sizeof word);
     }
   }
+  void put_bytes(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   /// Closes a run of fields with the XXH3 of everything since `from`.
   void put_checksum(std::size_t from) { put(xxh3_bytes(bytes_.data() + from, bytes_.size() - from, 0)); }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
