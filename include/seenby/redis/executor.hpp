@@ -39,6 +39,7 @@ struct Deadline {
 
 /// One Redis command: its arguments, the command's name first, and the key that decides which cluster node serves it.
 /// Arguments are binary-safe and packed into one buffer, so that a command costs two allocations whatever its length.
+/// A value: not for concurrent writers.
 class Command {
  public:
   Command() = default;
@@ -115,7 +116,7 @@ class Command {
 ///
 /// An error is part of the answer, not of the transport: its code tells kinds apart (see `classify_error`), its message
 /// is the server's own line. A cluster also puts `unreachable` or `timed_out` here for the commands of a node that
-/// could not be asked, so that one dead node does not cost the others' answers.
+/// could not be asked, so that one dead node does not cost the others' answers. A value: not for concurrent writers.
 class Reply {
  public:
   struct Nil {};

@@ -21,7 +21,8 @@ namespace seenby {
 ///     const auto tenant = seenby::Namespace{"tenant"}.inside("42");
 ///
 /// A scoped user is a readable key, `quiz:alice`; colons and backslashes in the parts are escaped, so that no two
-/// different pairs give one key. To forget a person, forget each of their scoped users.
+/// different pairs give one key. To forget a person, forget each of their scoped users. Immutable: any thread may use
+/// it.
 class Namespace {
  public:
   explicit Namespace(std::string_view name) : prefix_(escaped(name).append(":")) {}

@@ -55,7 +55,8 @@ concept BatchLoadingBackend = requires(Backend& backend, std::span<const std::st
 ///
 /// Every write is a compare-and-swap of the whole value, so writers in other processes lose nothing; a writer that
 /// keeps losing gives up with `conflict` after 64 tries. A record of what is there already writes nothing. Good for
-/// small and middling users: each record of something new rewrites the value.
+/// small and medium users: each record of something new rewrites the value. Any thread may call any member, but
+/// set_replay.
 ///
 /// A user whose value is not there is `missing` until the next record or create, which reads the history where there is
 /// one. A damaged value makes its user `unreachable`; a record heals it from the history, but for the hides in it, or
