@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Pool: connections lent to one call at a time, replaced when they break.
+// Pool: connections, each borrowed by one call at a time, replaced when they break.
 
 #include <chrono>
 #include <condition_variable>
@@ -37,7 +37,7 @@ class Pool {
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
   std::condition_variable returned_;
-  std::size_t free_;  ///< how many more may be lent
+  std::size_t free_;  ///< how many more may be borrowed
   std::vector<Connection> idle_;
 };
 

@@ -84,7 +84,7 @@ std::uint32_t inferred_exponent(std::string_view value) noexcept {
   return stored;
 }
 
-/// What a look-up found of one user.
+/// What a lookup found of one user.
 struct ArticleProtocol::Look {
   std::uint32_t exponent = 0;  ///< 0: missing
   std::span<const Reply> bits{};
@@ -209,12 +209,12 @@ void ArticleProtocol::check(const Job& job) const {
     }
   };
   if (job.probes.size() > most_positions) {
-    return give_up(ErrorCode::too_large, "expected at most 300000 positions in one look-up");
+    return give_up(ErrorCode::too_large, "expected at most 300000 positions in one lookup");
   }
   // The second round knows every size; more only when a filter grows right then.
   constexpr int rounds = 8;
   for (int round = 0; round < rounds && !users.empty(); ++round) look(job, users, exponents);
-  give_up(ErrorCode::conflict, "its size changed in each of 8 look-ups");
+  give_up(ErrorCode::conflict, "its size changed in each of 8 lookups");
 }
 
 void ArticleProtocol::test(std::string_view value, std::uint32_t exponent, std::span<const std::uint64_t> probes,

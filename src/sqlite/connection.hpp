@@ -75,7 +75,7 @@ class Transaction {
   ~Transaction() {
     if (open_) sqlite3_exec(connection_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
   }
-  /// `BEGIN IMMEDIATE` for one that writes: it takes its lock first, so that it never fails half-way for want of it.
+  /// `BEGIN IMMEDIATE` for one that writes: it takes its lock first, so that it never fails half-way without it.
   Result<void> begin(const char* sql);
   Result<void> commit();
 

@@ -255,7 +255,7 @@ Result<std::size_t> Log::append(std::span<const KeyedEvent> events) {
 Result<void> Log::contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
                            Time since) const {
   return state_->read([&](Reader& reader) -> Result<void> {
-    // One transaction: the user's number means the same user for all look-ups.
+    // One transaction: the user's number means the same user for all lookups.
     Transaction transaction(reader.connection);
     if (auto begun = transaction.begin("BEGIN"); !begun) return begun;
     auto id = find(reader, user);

@@ -16,7 +16,7 @@ namespace seenby {
 
 /// The largest filter: 2^37 bits, 16 GiB. The format's size field holds more; nothing larger was measured.
 inline constexpr std::uint64_t max_filter_bits = std::uint64_t{1} << 37;
-/// The largest k. Past -log2 of the smallest double-precision rate anyone uses, more hashes only cost time.
+/// The largest k. Past -log2 of the smallest double-precision rate in use, more hashes only cost time.
 inline constexpr std::uint32_t max_hash_count = 64;
 inline constexpr std::uint32_t split_block_bits = 256;
 

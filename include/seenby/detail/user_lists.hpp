@@ -92,7 +92,7 @@ class UserLists {
       for (const auto& [user, list] : shard.lists) visit(user, list);
     }
   }
-  /// Takes the lists of `other`, which nobody else looks at, in place of these: each user has the old one or the new.
+  /// Takes the lists of `other`, which no other thread uses, in place of these: each user has the old one or the new.
   void replace_by(UserLists& other) {
     for (std::size_t i = 0; i < shards_.size(); ++i) {
       const std::unique_lock lock(shards_[i].mutex);
@@ -101,7 +101,7 @@ class UserLists {
     }
   }
   /// Takes stale entries out of one shard, the next in line and at most once in `every`, so that what is not asked
-  /// about again does not stay. Called by every write; 64 of them see to everybody.
+  /// about again does not stay. Called by every write; 64 of them check all users.
   template <class IsStale>
   void purge_next(Time now, std::chrono::seconds every, IsStale&& is_stale) {
     Shard& shard = shards_[next_purged_.fetch_add(1, std::memory_order_relaxed) % shards_.size()];

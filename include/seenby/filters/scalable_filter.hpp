@@ -252,7 +252,7 @@ class ScalableFilter {
     stages_.push_back({.filter = std::move(filter), .capacity = capacity, .items = 0, .review_at = capacity / 2});
   }
 
-  /// Whether one more item would overspend a filter's share, and if not, when to look again. The rate grows as about
+  /// Whether one more item would exceed a filter's share, and if not, when to look again. The rate grows as about
   /// the k-th power of the items, so at rate f there is room for (share / f)^(1/k) times as many: look again half way
   /// there, some ten times in a filter's life.
   [[nodiscard]] bool full(Stage& stage) const noexcept {

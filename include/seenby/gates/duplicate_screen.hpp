@@ -27,8 +27,8 @@ struct DuplicateCounters {
 };
 
 /// Says of each URL or event whether this is the first time, with an exact store as the truth and a filter before it
-/// that spares the reads: a negative skips the look-up and goes straight to the write, a positive is confirmed exactly,
-/// so that no event is dropped on a false positive. When most items are repeats, most look-ups remain: counters() says.
+/// that saves the reads: a negative skips the lookup and goes straight to the write, a positive is confirmed exactly,
+/// so that no event is dropped on a false positive. When most items are repeats, most lookups remain: counters() says.
 ///
 /// Exactly one caller is told "first", whatever races, as long as the exact store's record() is atomic (a unique key, a
 /// conditional put): the filter saves reads, the store decides.

@@ -187,7 +187,7 @@ class ExistenceGate {
 
   // Restart
 
-  /// Saves the filter, its version and the position of the change feed that it has seen, in the place of what is at
+  /// Saves the filter, its version and the position of the change feed that it has seen, replacing the file at
   /// the path. Every change up to that position is in it. Errors: io; unavailable while nothing is trusted.
   Result<void> save(const std::string& path) const requires saveable {
     detail::GateNote note{.normaliser = options_.normaliser_name};
@@ -324,7 +324,7 @@ class ExistenceGate {
   }
   /// Whether the gate pays for this traffic: the nanoseconds it saves a check on average, which is the mean length of a
   /// load for each negative, less `check_cost` (measure it, or take the round trip where the filter is remote).
-  /// Negative: the gate costs more than it spares. 0 before anything was measured.
+  /// Negative: the gate costs more than it saves. 0 before anything was measured.
   [[nodiscard]] double saved_ns_per_check(std::chrono::nanoseconds check_cost) const noexcept {
     const GateCounters counted = counters();
     if (counted.checks == 0 || counted.loads == 0) return 0;
@@ -401,7 +401,7 @@ class ExistenceGate {
 
   ExistenceGateOptions<Item> options_;
   Hash hash_;
-  // A shared lock costs some 20 ns a check; what the gate spares costs a thousand times as much.
+  // A shared lock costs some 20 ns a check; what the gate saves costs a thousand times as much.
   mutable std::shared_mutex serving_;  // filter_ and trust_
   std::shared_ptr<filter_type> filter_;
   GateState trust_ = GateState::empty;  // never `rebuilding`, which next_ says

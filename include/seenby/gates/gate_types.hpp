@@ -57,7 +57,7 @@ struct GateCounters {
   std::uint64_t checks = 0;
   std::uint64_t negatives = 0;            ///< answered "not found" by the filter
   std::uint64_t bypassed = 0;             ///< no trusted filter, or too young an id
-  std::uint64_t negative_cache_hits = 0;  ///< answered "not found" by the memory of a look-up that found nothing
+  std::uint64_t negative_cache_hits = 0;  ///< answered "not found" because an earlier lookup found nothing
   std::uint64_t loads = 0;                ///< went on to the cache and the database
   std::uint64_t positive_but_absent = 0;  ///< of those behind a positive, found nothing
   std::uint64_t load_failures = 0;

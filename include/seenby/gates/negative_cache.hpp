@@ -23,8 +23,8 @@ struct NegativeCacheOptions {
   Clock clock{};                  ///< the system's when empty
 };
 
-/// Digests that a look-up did not find. An entry is "absent", no entry is "not known": the two are never confused. An
-/// id is forgotten when it is created, and a look-up that began before that cannot bring it back.
+/// Digests that a lookup did not find. An entry is "absent", no entry is "not known": the two are never confused. An
+/// id is forgotten when it is created, and a lookup that began before that cannot bring it back.
 ///
 /// Thread safety: any thread may call any member.
 template <Hasher Hash>
@@ -49,7 +49,7 @@ class BasicNegativeCache {
     const std::lock_guard lock(shard.mutex);
     return {.absent = shard.absent.contains(digest.value), .erased = shard.erased};
   }
-  /// Remembers that a look-up which began with `before` found nothing; not when something in the shard was created in
+  /// Remembers that a lookup which began with `before` found nothing; not when something in the shard was created in
   /// between, since it may have been this.
   void remember(Digest digest, const Memory& before) {
     if (!enabled_) return;

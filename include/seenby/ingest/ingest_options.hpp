@@ -24,8 +24,8 @@ struct IngestOptions {
   ImpressionRules rules{};
   RateLimitOptions rate_limit{};                   ///< by the times at which events entered the queue
   std::chrono::milliseconds longest_pause{5'000};  ///< between two tries of what failed; the first is 50 ms
-  /// Gets anonymous events that are sights, without a session's duplicates among the last 65,536: for a log of views.
-  /// They go into no history and no filter. An error holds the batch.
+  /// Gets anonymous events that count as seen, without a session's duplicates among the last 65,536: for a log of
+  /// views. They go into no history and no filter. An error holds the batch.
   std::function<Result<void>(std::span<const ImpressionEvent>)> anonymous{};
   /// Told of a user whose record the store refuses for good (a corrupt filter): repair it. The history has the events.
   std::function<void(const Error&)> unrecorded{};

@@ -175,9 +175,9 @@ class RepairJob {
       if (!over) return std::move(over).error();
       if (*over) repair.found = FilterState::over_budget;
     }
-    auto mended = mend(user, repair.found, *seen, found);
-    if (!mended) return std::move(mended).error();
-    repair.repaired = *mended;
+    auto repaired = repair_user(user, repair.found, *seen, found);
+    if (!repaired) return std::move(repaired).error();
+    repair.repaired = *repaired;
     return repair;
   }
 
@@ -223,8 +223,8 @@ class RepairJob {
   }
 
   /// Whether anything was done.
-  Result<bool> mend(const User& user, FilterState state, const std::vector<SeenItem<Item>>& seen,
-                    const std::vector<std::uint8_t>& found) {
+  Result<bool> repair_user(const User& user, FilterState state, const std::vector<SeenItem<Item>>& seen,
+                           const std::vector<std::uint8_t>& found) {
     if (!options_.repair || state == FilterState::healthy || state == FilterState::expired) return false;
     if constexpr (requires {
                     { store_.rebuild(user) } -> std::same_as<Result<void>>;

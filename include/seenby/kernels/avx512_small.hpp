@@ -95,7 +95,7 @@ SEENBY_AVX512_INLINE TransposedFilter load_filter(SplitBlockRef filter, Transpos
 #pragma GCC unroll 8
   for (std::uint32_t i = 0; i < 8; ++i) {  // two blocks each
     // Where there is none, the first is read and masked: another line would be one more to wait for. By arithmetic: no
-    // branch predictor foresees the size of a user's filter.
+    // branch predictor predicts the size of a user's filter.
     const std::uint64_t at = (0 - (present >> (8 * i) & 1U)) & (i * 64);
     row[i] = _mm512_maskz_loadu_epi64(eighth(masks, i), filter.blocks + at);
   }

@@ -53,7 +53,7 @@ using ReadItems = std::function<Result<WireItems>()>;
 
 /// The RedisBloom commands behind RedisBloomStore.
 ///
-/// **Look-up**: TYPE, BF.MEXISTS, TYPE for each user, all in one pipeline. BF.MEXISTS alone answers 0 for a key that is
+/// **Lookup**: TYPE, BF.MEXISTS, TYPE for each user, all in one pipeline. BF.MEXISTS alone answers 0 for a key that is
 /// missing and for one that holds something else; TYPE before and after it tells both.
 ///
 /// **Adding** is one script, so that no crash or expiry falls between its parts: on a missing key it changes nothing

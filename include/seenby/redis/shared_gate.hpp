@@ -22,7 +22,7 @@ namespace seenby::redis {
 /// `unknown`, and goes the normal way. Rebuilds run under readers and writers of all servers; ids added within
 /// `write_lag` before one begins are carried into it.
 ///
-/// A check is a round trip: worth it where what it spares costs more (`ExistenceGate::saved_ns_per_check` says how to
+/// A check is a round trip: worth it where what it saves costs more (`ExistenceGate::saved_ns_per_check` says how to
 /// tell). A failover that loses acknowledged writes of Redis loses ids: rebuild after one. Thread-safe.
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class SharedGate {

@@ -43,7 +43,7 @@ struct SharedSetInfo {
 /// The commands behind SharedSet. A set is a hash, "PREFIX{NAME}", which names the version that is asked, the one in
 /// the making and their shapes, and for each version strings of at most a mebibyte of split blocks; all under one hash
 /// tag, so on one node of a cluster. An add is one script that writes to both versions, so that a switch loses nothing;
-/// a look-up is one pipelined round trip that reads the version and the items' blocks together, and is sent again where
+/// a lookup is one pipelined round trip that reads the version and the items' blocks together, and is sent again where
 /// the version has moved. Thread-safe.
 class SharedSetProtocol {
  public:

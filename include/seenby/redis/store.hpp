@@ -27,7 +27,7 @@ struct StoreState;
 /// beside `{prefix}{user}`, which then lists the slices there are. Braces and '%' inside a
 /// user's name are percent-encoded, so that the whole name is the hash tag.
 ///
-/// **A filter's value** is one or more filters in format v1, the newest first. A write goes to the first, a look-up
+/// **A filter's value** is one or more filters in format v1, the newest first. A write goes to the first, a lookup
 /// asks all. There is more than one only while a filter without a history grows (a chain: each next one is larger
 /// and half as likely to err), or for the moment between a contended growth and its compaction.
 ///
@@ -41,10 +41,10 @@ struct StoreState;
 /// once more, merged into the new filter (BITOP OR on the server), and the old one dropped.
 ///
 /// **Creating from a history** first puts an empty filter marked "building" (SET NX), reads the history after that, and
-/// replaces it by identity. Adds meanwhile go to the marked filter and are kept; look-ups call the user `missing`. A
+/// replaces it by identity. Adds meanwhile go to the marked filter and are kept; lookups call the user `missing`. A
 /// filter deleted and created again between has another generation, so a slow builder never resurrects a stale history.
 ///
-/// **A damaged value** (cut short, a byte too many, a header that contradicts itself) is refused by look-ups and by
+/// **A damaged value** (cut short, a byte too many, a header that contradicts itself) is refused by lookups and by
 /// adds; an add heals it from the history where there is one, and else returns `corrupt`.
 ///
 /// **The kind of items** (integer, text, bytes) is kept in `{prefix}items`. The first record writes it; a store that is

@@ -59,7 +59,7 @@ struct ConnectionOptions {
 ///
 /// Options follow `?`, joined by `&`: `db`, `timeout_ms`, `connect_timeout_ms`, `pool` (connections a server, 1 to
 /// 1,024), `replicas` (`1`: a cluster's replicas serve reads), `ca`, `cert`, `key`, `sni`. User, password, path and
-/// option values are percent-decoded. An unknown option is an error, so that a misspelt one does not pass in silence.
+/// option values are percent-decoded. An unknown option is an error, so that a misspelt one is not ignored.
 struct Url {
   bool cluster = false;
   bool read_from_replicas = false;

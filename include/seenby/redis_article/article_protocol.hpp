@@ -52,17 +52,17 @@ using ReadProbes = std::function<Result<Probes>()>;
 /// **The layout**: a string of m = 2^e bits; e is in the first five as u5, an item is k single bits.
 ///
 /// **What is fixed**, so that the article's readers still read it:
-/// - Positions 0 to 4 are the header. They are never written, and a look-up takes them as set.
+/// - Positions 0 to 4 are the header. They are never written, and a lookup takes them as set.
 /// - A missing key is `missing`. Exponent 0 (m = 1: everything unseen) is never read as a size.
 /// - A filter grows by being replaced whole. While the history is read and the larger one built, a mark after the last
-///   bit holds adds up (they wait, look-ups do not), so that none is lost; a crashed builder's mark runs out. DEL and
+///   bit holds adds up (they wait, lookups do not), so that none is lost; a crashed builder's mark runs out. DEL and
 ///   refill shows an empty filter, then a growing one, and loses what is added meanwhile.
 ///
 /// A filter made from the history starts as a placeholder (exponent 0 and a random token) that means `missing`
 /// until it is replaced, so that of several builders with histories of different age one wins, and none after a DEL.
 /// Writers of the article's own kind must be gone: they respect no mark.
 ///
-/// **Look-up**: one BITFIELD_RO with all positions of the default size for each user, between two STRLEN, in one
+/// **Lookup**: one BITFIELD_RO with all positions of the default size for each user, between two STRLEN, in one
 /// pipeline; a second pipeline for users of another size.
 ///
 /// Thread-safe.

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// ArticleStore: reads and writes the quiz article's keys (u5 exponent, k single bits an item), its three faults mended.
+// ArticleStore: reads and writes the quiz article's keys (u5 exponent, k single bits an item), its three faults fixed.
 
 #include <algorithm>
 #include <bit>
@@ -49,7 +49,7 @@ struct Migration {
 
 /// The article's bit fields for those who have such keys; for new ones RedisStore is smaller, faster (one GET instead
 /// of k bit reads an item) and loses nothing to concurrent writers of any kind. ArticleProtocol says what is read,
-/// written and mended.
+/// written and fixed.
 ///
 /// With a history (`set_item_replay`) a filter grows past its budget and a lost one is rebuilt; write the history
 /// before the filter. Without one a filter over its budget stays, and counts in `over_budget`.

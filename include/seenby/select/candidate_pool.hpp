@@ -66,7 +66,7 @@ class CandidatePool {
     return pool;
   }
 
-  /// Other candidates in the place of those before, for a request or few. A pool that was as large before allocates
+  /// Replaces the candidates, for a request or few. A pool that was as large before allocates
   /// nothing (strings longer than their buffers aside). No request may be reading the pool.
   template <detail::ItemRange Range>
   requires std::convertible_to<detail::RangeReference<Range>, Item>

@@ -119,7 +119,7 @@ class CandidateIndex {
     given_ = nullptr;
   }
   /// Computes what the kernel can reuse from request to request. For 100 candidates and two users of up to 16 blocks
-  /// AVX-512 spends 155 ns to spare 65 a request, AVX2 618 to spare 65 to 90: good for pools that serve many requests,
+  /// AVX-512 spends 155 ns to save 65 a request, AVX2 618 to save 65 to 90: good for pools that serve many requests,
   /// and never for candidates of one.
   void precompute() { lanes_ = precompute_lanes(distinct()); }
 

@@ -21,7 +21,7 @@ struct SeenCounters {
   std::uint64_t duplicates = 0;          ///< repeats in a pool, and in a fallback pool of what the page has already
   std::uint64_t underfilled_pages = 0;
   std::uint64_t unknown_users = 0;           ///< users of requests whose filter could not be asked
-  std::uint64_t lookups = 0;                 ///< history look-ups by Verify
+  std::uint64_t lookups = 0;                 ///< history lookups by Verify
   std::uint64_t verified = 0;                ///< false positives won back by them
   std::uint64_t write_failures = 0;          ///< items that the history or the store refused, or threw at
   std::uint64_t over_user_budget = 0;        ///< requests of more users than the policy's users_per_request

@@ -96,7 +96,7 @@ class SeenFilter {
   }
 
   /// Keeps the last `items` records of every user exact, beside the filter: 16 bytes each. Within the window no
-  /// relaxation brings them back and no look-up is spent on them, however thin the page. 0, the default, keeps none. A
+  /// relaxation brings them back and no lookup is spent on them, however thin the page. 0, the default, keeps none. A
   /// HidingStore keeps them in the user's record, any other leaves them to this process. For set-up.
   void keep_last(std::size_t items) noexcept {
     if constexpr (HidingStore<Store>) {
@@ -269,7 +269,7 @@ class SeenFilter {
   }
 
   /// What the filter says of one item: hides, items in flight and the last items first, then the store. For one
-  /// look-up; a page is select_unseen's. Allocates nothing that the store does not (it may want a std::string where the
+  /// lookup; a page is select_unseen's. Allocates nothing that the store does not (it may want a std::string where the
   /// history keeps strings), and counts as no request.
   template <HashableItem Item>
   [[nodiscard]] Answer ask(const user_type& user, const Item& item) const {

@@ -40,7 +40,7 @@ enum class PickReason : std::uint8_t {
   next_pool,      ///< unseen, from a fallback pool
   seen_by_few,    ///< seen by no more users than allowed
   seen_long_ago,  ///< seen, and among what was seen longest ago
-  unfiltered,     ///< from a pool that is shown to everybody (PageMixer)
+  unfiltered,     ///< from a pool that is not filtered (PageMixer)
 };
 
 [[nodiscard]] constexpr std::string_view to_string(PickReason reason) noexcept {
@@ -95,7 +95,7 @@ struct SeenByAtMost {
 /// Takes seen candidates, those seen longest ago first, by slice of the window.
 struct OldestSeenFirst {};
 
-/// One request's wishes. Keep the object for many requests: its list of relaxations is a vector, and making it is the
+/// One request's options. Keep the object for many requests: its list of relaxations is a vector, and making it is the
 /// one thing that allocates in a request whose page is the caller's. Of the relaxations, Verify's history and the
 /// store's `age` may allocate, and NextPool's first runs do until the page's buffers are large enough.
 template <class Item, class Hash = Xxh3Hash>
@@ -121,7 +121,7 @@ struct UnknownUser {
   std::shared_ptr<const Error> error;  ///< set when unreachable
 };
 
-/// One of the requests of select_many: its pool, its users and its wishes. The pool and the users must outlive the
+/// One of the requests of select_many: its pool, its users and its options. The pool and the users must outlive the
 /// call.
 template <HashableItem User, HashableItem Item, Hasher Hash = Xxh3Hash>
 class Request {
@@ -262,7 +262,7 @@ class Selection {
   }
   /// Candidates that repeated an earlier one, of their own pool or of one before.
   [[nodiscard]] std::size_t duplicates() const noexcept { return state_.duplicates; }
-  /// History look-ups that `Verify` made.
+  /// History lookups that `Verify` made.
   [[nodiscard]] std::size_t lookups() const noexcept { return state_.lookups; }
 
   /// For what fills the page.

@@ -141,7 +141,7 @@ concept ReplayableStore = requires(Store& store, Replay<typename Store::user_typ
 };
 
 /// A store that keeps what a user did on purpose in the user's own record, so that it outlives the process and every
-/// other process heeds it with its next request.
+/// other process applies it with its next request.
 ///
 /// - `hide` adds items to those the user hid, and says how many were not there; `unhide` takes them away. A user that
 ///   is missing may become known by it, as by a record.

@@ -18,7 +18,7 @@ SEENBY_DETAIL_BEGIN
 
 /// Slices are numbered by time: slice n covers [n, n + 1) * window / slices. A record goes to the newest; S + 1 slices
 /// are tested, so that it lives between window and window + window / S. The newest number never falls: after a clock
-/// jumps back, records go to the newest slice there was, and no dropped slice returns. Nor does it follow a clock that
+/// jumps back, records go to the newest slice so far, and no dropped slice returns. Nor does it follow a clock that
 /// jumps ahead until it has stayed there.
 class SliceClock {
  public:
@@ -48,7 +48,7 @@ class SliceClock {
     length_ = (policy.window.count() + slices_ - 1) / slices_;
   }
   [[nodiscard]] bool windowed() const noexcept { return length_ != 0; }
-  /// How many slices a look-up tests; 1 without a window.
+  /// How many slices a lookup tests; 1 without a window.
   [[nodiscard]] std::int64_t tested() const noexcept { return windowed() ? slices_ + 1 : 1; }
   [[nodiscard]] std::int64_t slice_seconds() const noexcept { return length_; }
 

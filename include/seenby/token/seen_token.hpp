@@ -22,7 +22,7 @@ struct TokenKey {
   std::vector<std::byte> secret;  ///< at least 32 random bytes
 };
 
-/// Who signs tokens, for whom, and how long they may be.
+/// The keys that sign tokens, their audience, and their maximum length.
 struct SeenTokenOptions {
   std::vector<TokenKey> keys;          ///< the first signs; all of them verify. At least one, ids all different
   std::string audience;                ///< what the tokens are for (site, tenant, surface); another's are refused

@@ -26,7 +26,7 @@ struct Shape {
   std::uint64_t value_bytes = 0;
 };
 
-/// A direct-mapped table of outlines by key. A collision only forgets. Thread-safe.
+/// A direct-mapped table of values' shapes by key. A collision only forgets. Thread-safe.
 class ShapeCache {
  public:
   explicit ShapeCache(std::size_t users) : slots_(std::max<std::size_t>(1, users)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The reading half of StoreProtocol: look-ups in one pipelined round trip.
+// The reading half of StoreProtocol: lookups in one pipelined round trip.
 
 #include <algorithm>
 #include <memory>
@@ -83,7 +83,7 @@ struct Again {
   std::size_t read;
 };
 
-/// What a look-up builds, kept by its thread from one to the next.
+/// What a lookup builds, kept by its thread from one to the next.
 struct Workshop {
   Recycled<UserRead> users;
   Recycled<Command> batch;
@@ -93,7 +93,7 @@ struct Workshop {
   std::vector<std::uint8_t> scratch;
 };
 
-/// The thread's workshop, or a new one while a look-up is in it: an executor may run another on the same thread.
+/// The thread's workshop, or a new one while a lookup is in it: an executor may run another on the same thread.
 class WorkshopLoan {
  public:
   WorkshopLoan() : workshop_(std::move(of_thread())) {
@@ -415,7 +415,7 @@ class Reader {
     take_value(user, read, *got.string());
   }
 
-  /// So that the next look-up can ask for the blocks it needs.
+  /// So that the next lookup can ask for the blocks it needs.
   void remember_if_large(const KeyRead& read, std::string_view value) const {
     if (value.size() <= large_value_bytes) return;
     const auto known = state_.shapes.find(read.key);

@@ -31,7 +31,7 @@ struct StoreState {
   double fpr;  ///< of one filter
   std::size_t whole_read_bytes;
   mutable ShapeCache shapes;
-  mutable std::atomic<bool> any_large{false};  ///< some value was over 16 KiB: look-ups ask `shapes`
+  mutable std::atomic<bool> any_large{false};  ///< some value was over 16 KiB: lookups ask `shapes`
 
   std::atomic<std::uint64_t> records{0};
   std::atomic<std::uint64_t> write_failures{0};

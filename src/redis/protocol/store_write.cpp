@@ -18,9 +18,9 @@ namespace {
 
 /// Past this many items one script would hold the server for more than about half a millisecond.
 constexpr std::size_t items_in_one_script = 256;
-/// Values past Redis's own comfort: SET and the copies of a script are milliseconds each.
+/// Values too large for Redis to handle quickly: SET and the copies of a script take milliseconds each.
 constexpr std::uint64_t largest_value_bytes = std::uint64_t{128} << 20;
-/// A listed slice outlives its last look-up by this much, so that clocks may differ.
+/// A listed slice outlives its last lookup by this much, so that clocks may differ.
 constexpr std::int64_t clock_slack_seconds = 60;
 constexpr int bulk_attempts = 4;
 

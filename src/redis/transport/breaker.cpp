@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The circuit breaker's clockwork.
+// The circuit breaker: when it opens, probes and closes.
 
 #include "redis/transport/breaker.hpp"
 

@@ -76,7 +76,7 @@ struct ClusterExecutor::Round {
   std::vector<Reply> replies;
   std::vector<Call> calls;
   std::vector<std::size_t> pending;  ///< in the batch's order
-  std::vector<std::size_t> again;    ///< of those, what goes out again
+  std::vector<std::size_t> again;    ///< of those, what is sent again
   bool wait = false;
   bool refresh = false;
   bool answered = false;  ///< a server answered at least one command

@@ -19,7 +19,7 @@ namespace seenby::redis {
 /// made. An error *reply* leaves it usable.
 class Connection {
  public:
-  /// Connects, shakes hands (TLS), authenticates and selects the database, all before `deadline`. Errors:
+  /// Connects (TLS handshake included), authenticates and selects the database, all before `deadline`. Errors:
   /// `unreachable`, `timed_out`, `refused` (AUTH or SELECT was), `unavailable` (TLS asked for, not built in).
   [[nodiscard]] static Result<Connection> open(const Endpoint& endpoint, const ConnectionOptions& options,
                                                Deadline deadline);

@@ -13,7 +13,7 @@
 namespace seenby::redis {
 namespace {
 
-/// Whether an outcome says that the server is in trouble, not that it refused something.
+/// Whether an outcome means that the server is failing, not that it refused a command.
 bool is_failure(ErrorCode code) noexcept {
   return code == ErrorCode::unreachable || code == ErrorCode::timed_out || code == ErrorCode::corrupt ||
          code == ErrorCode::io;

@@ -54,12 +54,12 @@ class ConnectionPool {
     bool reused_;
   };
 
-  /// Borrows a connection: an idle one that is alive, else a new one; waits for one while all are lent. Errors:
+  /// Borrows a connection: an idle one that is alive, else a new one; waits for one while all are borrowed. Errors:
   /// `unreachable` (also at once, while the breaker is open), `timed_out`, `refused`, `unavailable`.
   [[nodiscard]] Result<Lease> borrow(Deadline deadline);
   /// Runs a batch on a borrowed connection, and once more on a new one if a reused one is dead.
   [[nodiscard]] Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline);
-  /// Tells the breaker how a borrowed connection fared; `execute` does so by itself.
+  /// Tells the breaker the outcome on a borrowed connection; `execute` does so by itself.
   void report(const Result<std::vector<Reply>>& outcome);
 
   [[nodiscard]] const Endpoint& endpoint() const noexcept { return endpoint_; }

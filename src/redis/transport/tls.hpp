@@ -17,7 +17,7 @@ namespace seenby::redis::tls {
 class Session {
  public:
   Session() = default;
-  /// Shakes hands on a connected, blocking context.
+  /// The TLS handshake on a connected, blocking context.
   [[nodiscard]] Result<void> start(redisContext& context, const TlsOptions& options, const Endpoint& endpoint);
   [[nodiscard]] bool active() const noexcept { return state_ != nullptr; }
 

@@ -78,7 +78,7 @@ namespace seenby {
 
 /// The textbook layout and BloomFilter's default: the fewest bits for a rate, k cache misses in a large filter. m may
 /// be any multiple of 64. Doubling m nests: position p becomes 2p or 2p + 1. Change it for SplitBlockLayout where
-/// look-ups are the bottleneck and a tenth more bits do not matter.
+/// lookups are the bottleneck and a tenth more bits do not matter.
 struct ClassicLayout {
   static constexpr LayoutKind kind = LayoutKind::classic;
   /// Whether this layout answers from such bits: those of layout 1 too, where they were written so.
