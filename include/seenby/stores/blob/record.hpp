@@ -215,9 +215,9 @@ class BlobRecord {
     header.sequence = header_.sequence + 1;
     header.section_count = static_cast<std::uint16_t>(other_count_ + old_.size() + exact);
     header.section_bytes = static_cast<std::uint32_t>(sections.size());
-    std::vector<std::byte> blob(table_header_bytes);
-    blob.insert(blob.end(), body_.begin(), body_.end());
-    blob.insert(blob.end(), sections.begin(), sections.end());
+    std::vector<std::byte> blob(table_header_bytes + body_.size() + sections.size());
+    std::copy(body_.begin(), body_.end(), blob.begin() + table_header_bytes);
+    std::copy(sections.begin(), sections.end(), blob.end() - static_cast<std::ptrdiff_t>(sections.size()));
     const std::span<std::byte> all(blob);
     encode_table_header(header, all.subspan(table_header_bytes), all.template first<table_header_bytes>());
     return blob;
