@@ -151,7 +151,7 @@ class BloomFilter {
 
   /// How many items it holds at target_fpr.
   [[nodiscard]] std::uint64_t capacity() const { return sizing::capacity_of(shape_, target_fpr_); }
-  /// Inserts that changed a bit, plus those of merged filters.
+  /// Inserts that changed a bit, plus those of merged filters: what both held counts twice; estimated_items() does not.
   [[nodiscard]] std::uint64_t size() const noexcept { return items_; }
   [[nodiscard]] double target_fpr() const noexcept { return target_fpr_; }
   [[nodiscard]] const FilterShape& shape() const noexcept { return shape_; }

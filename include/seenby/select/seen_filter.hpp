@@ -133,8 +133,8 @@ class SeenFilter {
   /// Gives a new user an explicit empty filter, so that "nothing seen yet" is an answer and not `unknown`.
   Result<void> create(const user_type& user) { return store_.create(user); }
 
-  /// Items reported as seen, but not recorded yet: hidden at once and exactly, until recorded or for `ttl`. What was
-  /// only returned or prefetched is not in flight.
+  /// Items reported as seen, but not recorded yet: hidden at once and exactly, until recorded or for `ttl`, by this
+  /// SeenFilter alone. What was only returned or prefetched is not in flight.
   template <detail::ItemRange Range>
   void mark_in_flight(const user_type& user, const Range& items, std::chrono::seconds ttl = std::chrono::minutes(1)) {
     const Time at = now();

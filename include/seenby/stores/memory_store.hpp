@@ -32,8 +32,9 @@ namespace seenby {
 /// and what grows goes into a fingerprint table, which grows by itself; with a window everything is in one table whose
 /// lanes know their slices. A table has up to 128 KiB; what a user has beyond goes into a chain of filters.
 ///
-/// Thread-safe. `check` takes no lock and writes nothing shared; it never waits for a growth. Writers of users in one
-/// shard exclude each other. A record that returned is visible to every check that starts afterwards.
+/// Thread-safe. `check` takes no lock and writes nothing shared, but for a shared lock for each user while there are
+/// hides or last items; it never waits for a growth. Writers of users in one shard exclude each other. A record that
+/// returned is visible to every check that starts afterwards.
 template <HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
 class MemoryStore {
   static constexpr std::size_t key_words = detail::index_key_words<User>;
