@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Parameters: a statement's values in PostgreSQL's binary format.
 
-#include <array>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 

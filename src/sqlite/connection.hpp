@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "seenby/hash.hpp"
 #include "seenby/histories/keyed_history.hpp"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>

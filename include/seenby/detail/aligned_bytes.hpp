@@ -3,7 +3,6 @@
 // A zeroed byte array on a cache-line boundary, on huge pages where it is large.
 
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <new>
 #include <span>

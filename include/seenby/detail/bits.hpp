@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // Bits and little-endian words in byte arrays, the same bytes on every machine.
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>

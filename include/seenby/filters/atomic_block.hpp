@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "seenby/detail/atomic_ref.hpp"
 #include "seenby/detail/bits.hpp"

@@ -3,16 +3,12 @@
 // BloomFilter: a set that never forgets an item and sometimes thinks it knows one it does not.
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <limits>
 #include <span>
-#include <stdexcept>
 #include <string>
-#include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 

@@ -2,13 +2,11 @@
 // SPDX-License-Identifier: MIT
 // BloomFilterView: queries a filter in bytes it does not own (a mapped file, a network reply).
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "seenby/detail/bits.hpp"

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // ErasableGate: an ExistenceGate whose ids can be taken out again, for half a byte a counter instead of a bit.
 
-#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <shared_mutex>

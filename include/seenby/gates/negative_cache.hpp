@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <utility>
 
 #include "seenby/clock.hpp"
 #include "seenby/hash.hpp"

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <condition_variable>
-#include <cstddef>
 #include <exception>
 #include <memory>
 #include <mutex>

@@ -7,16 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <span>
-#include <stdexcept>
-#include <string_view>
-#include <type_traits>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "seenby/clock.hpp"

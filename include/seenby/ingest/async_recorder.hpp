@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // AsyncRecorder: records in the background, for services that have no stream of events.
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

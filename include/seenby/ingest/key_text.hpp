@@ -3,7 +3,6 @@
 // key_of_text: users and items of any type, out of the text that an event names them by.
 
 #include <charconv>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

@@ -3,10 +3,8 @@
 // The scalar kernel of fingerprint tables: it defines which lanes a digest matches, and every other kernel equals it.
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "seenby/detail/bits.hpp"
 #include "seenby/hash.hpp"

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // Batch operations on split-block filters, each behind a table of kernels chosen once at run time.
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

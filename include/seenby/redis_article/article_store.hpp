@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // ArticleStore: reads and writes the quiz article's keys (u5 exponent, k single bits an item), its three faults fixed.
 
-#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstdint>

@@ -8,7 +8,6 @@
 #include <initializer_list>
 #include <iterator>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>

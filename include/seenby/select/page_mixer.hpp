@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // PageMixer: one page from many pools, each filtered or not, each with its places.
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -3,7 +3,6 @@
 // What a SeenFilter asks of its store, its history, its items and its candidates, a line for each that is missing.
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <span>

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // DenseIdSet: an exact set of small dense ids, one bit each.
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>

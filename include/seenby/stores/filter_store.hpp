@@ -8,7 +8,6 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "seenby/hash.hpp"
 #include "seenby/histories/replay.hpp"

@@ -3,11 +3,9 @@
 // SaltedStore: a secret of each user's own under their digests, so that deleting it makes every copy unreadable.
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <utility>

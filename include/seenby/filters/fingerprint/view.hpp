@@ -3,12 +3,10 @@
 // FingerprintView: asks a fingerprint table in bytes of the caller's.
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "seenby/filters/fingerprint/shape.hpp"
 #include "seenby/hash.hpp"
