@@ -26,7 +26,7 @@ inline constexpr Time all_time = Time::min();
 
 /// Where a window takes the time from: a wall clock, and beside it a steady one that cannot be set. A window does
 /// not follow a wall clock that jumps ahead of the steady one until it has stayed there for a minute: one reading of a
-/// wrong clock would otherwise empty the window for good. Both functions are called from any thread.
+/// wrong clock would otherwise empty the window. Both functions are called from any thread.
 ///
 ///     options.clock = [&] { return service_time(); };                      // a wall clock; the machine's steady one
 ///     options.clock = seenby::Clock::simulated([&] { return day_of_test; });  // a test's or a replay's: may jump
@@ -84,7 +84,7 @@ template <class AnyClock, class Unit, class Rep, class Period>
   }
 }
 
-/// Whether what was seen `at` still counts as seen `now`: for less than the window; for ever where it is zero.
+/// Whether what was seen `at` still counts as seen `now`: for less than the window; without limit where it is zero.
 [[nodiscard]] constexpr bool within_window(Time at, Time now, std::chrono::seconds window) noexcept {
   return window.count() == 0 || saturating_add(at, window) > now;
 }

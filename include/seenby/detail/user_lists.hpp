@@ -100,7 +100,7 @@ class UserLists {
       shards_[i].lists.swap(other.shards_[i].lists);
     }
   }
-  /// Takes stale entries out of one shard, the next in line and at most once in `every`, so that what is not asked
+  /// Removes stale entries from one shard, the next in line and at most once in `every`, so that what is not asked
   /// about again does not stay. Called by every write; 64 of them check all users.
   template <class IsStale>
   void purge_next(Time now, std::chrono::seconds every, IsStale&& is_stale) {

@@ -103,8 +103,8 @@ class ContainerWriter {
   return {};
 }
 
-/// Reads fields in the order they were put. Reading past the end gives zeros and makes ok() false for good, so that a
-/// decoder checks once, at the end of each group.
+/// Reads fields in the order they were put. Reading past the end gives zeros and makes ok() false permanently, so that
+/// a decoder checks once, at the end of each group.
 class ContainerReader {
  public:
   /// Checks an envelope's header, size and checksum. Errors: truncated, bad_magic, unsupported_version, wrong_type

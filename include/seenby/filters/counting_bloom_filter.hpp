@@ -26,7 +26,7 @@ namespace seenby {
 /// 2000), so that items can be erased. It takes four times the memory of a BloomFilter of the same rate: 38.3 bits an
 /// item at 1% against 9.6. Where removals are rare, an ExactSet of them beside a BloomFilter is smaller.
 ///
-/// Counts occurrences: what was inserted twice must be erased twice. A counter that reaches 15 stays there for good,
+/// Counts occurrences: what was inserted twice must be erased twice. A counter that reaches 15 stays there,
 /// since how far it went is not known: safe, at the price of a place that no erase clears. At the planned load that
 /// happens to any of m counters with a probability below 1.4e-15 m (section V.C there).
 ///

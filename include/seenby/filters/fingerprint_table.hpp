@@ -19,9 +19,9 @@ struct FingerprintItem {
   std::uint8_t slice = 0;
 };
 
-/// A table of fingerprints to change, in `shape.bytes()` bytes that outlive it. It owns no memory: who does stores its
+/// A mutable table of fingerprints, in `shape.bytes()` bytes that outlive it. It owns no memory: the owner stores its
 /// count, and gives it larger bytes (`rebuild`) when `insert` says that it is full. One writer at a time; bytes that
-/// readers look at without a lock are changed in a copy, which is then stored under a sequence of the owner's.
+/// readers access without a lock are changed in a copy, which is then stored under a sequence of the owner's.
 ///
 ///     FingerprintShape shape = grown_shape(nullptr, items.size(), 0.005, false);
 ///     std::vector<std::byte> body(shape.bytes());

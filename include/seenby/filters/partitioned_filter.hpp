@@ -160,7 +160,7 @@ class PartitionedFilter {
     return std::uint64_t{blocks_} * partitions_ * split_block_bits;
   }
   [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
-  /// The rate to expect with so many distinct items in it.
+  /// The expected rate with this many distinct items.
   [[nodiscard]] double expected_fpr(std::uint64_t distinct_items) const {
     return detail::split_block_fpr(blocks_, distinct_items, partitions_);
   }

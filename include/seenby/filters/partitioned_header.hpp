@@ -49,8 +49,8 @@ struct PartitionedHeader {
   }
 };
 
-/// The blocks of each partition, so that all together err at most at `fpr` with so many items. An item falls into any
-/// block of any partition alike, so the rate is that of one filter with all the blocks.
+/// The blocks of each partition, so that together they err at most at `fpr` with this many items. An item falls into
+/// any block of any partition alike, so the rate is that of one filter with all the blocks.
 [[nodiscard]] inline std::uint32_t partition_blocks(std::uint64_t items, double fpr, std::uint32_t partitions) {
   const auto rate_at = [&](std::uint64_t blocks) { return split_block_fpr(blocks, items, partitions); };
   const std::uint64_t most = max_filter_bits / split_block_bits;

@@ -94,7 +94,7 @@ class RotatingFilter {
     return absent;
   }
 
-  /// Marks an item as seen at a time that may lie back: for filling a window from a history. A time past the window
+  /// Marks an item as seen at a time in the past: for filling a window from a history. A time past the window
   /// changes nothing; one to come counts as now. False when it lay past the window.
   template <FilterKey<Item> Key>
   bool insert_at(const Key& item, Time seen_at) {

@@ -66,8 +66,8 @@ class AsyncRecorder {
     return pushed;
   }
 
-  /// Takes no more records, and writes what is left for `patience` at most; how many were not written. Again is no
-  /// error.
+  /// Takes no more records, and writes what is left for `patience` at most; returns how many were not written. Again is
+  /// no error.
   std::size_t close() {
     queue_.close();
     thread_.request_stop();

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// IngestOptions and IngestCounters: what an Ingestor is told, and what it tells.
+// IngestOptions and IngestCounters: an Ingestor's settings and its counters.
 
 #include <chrono>
 #include <cstddef>
@@ -27,7 +27,8 @@ struct IngestOptions {
   /// Gets anonymous events that count as seen, without a session's duplicates among the last 65,536: for a log of
   /// views. They go into no history and no filter. An error holds the batch.
   std::function<Result<void>(std::span<const ImpressionEvent>)> anonymous{};
-  /// Told of a user whose record the store refuses for good (a corrupt filter): repair it. The history has the events.
+  /// Called with the error when the store refuses a user's record permanently (a corrupt filter): repair that user. The
+  /// history has the events.
   std::function<void(const Error&)> unrecorded{};
   std::function<void(IngestStep)> before{};  ///< called before each step, for tracing and for tests
   Clock clock{};
@@ -43,7 +44,7 @@ struct IngestCounters {
   std::uint64_t duplicates = 0;    ///< were in the history, in their batch or in their session already
   std::uint64_t appended = 0;      ///< new in the history
   std::uint64_t recorded = 0;      ///< handed to the store
-  std::uint64_t unrecorded = 0;    ///< refused by the store for good
+  std::uint64_t unrecorded = 0;    ///< refused by the store permanently
   std::uint64_t acknowledged = 0;
   std::uint64_t failures = 0;  ///< steps that failed and were tried again
 };

@@ -32,8 +32,8 @@ struct Delivery {
 
 /// A queue that delivers at least once: what was read and not acknowledged when its reader dies is delivered again.
 ///
-/// - `read` waits for the first message, then gives at most so many, oldest first; none when the wait is over.
-/// - `acknowledge` takes messages out for good, all of these or none; again is no error.
+/// - `read` waits for the first message, then gives at most `most`, oldest first; none when the wait is over.
+/// - `acknowledge` removes messages, all of these or none; repeating it is no error.
 /// - `bury` moves a message that can never be ingested to the dead letters, with the reason, and acknowledges it.
 template <class Queue>
 concept EventQueue = requires {
@@ -102,7 +102,7 @@ class BoundedQueue {
     arrived_.notify_one();
     return {};
   }
-  /// No more messages: readers get what is there and then nothing, at once.
+  /// Closes the queue: readers get the remaining messages, then nothing, without waiting.
   void close() {
     {
       const std::lock_guard lock(mutex_);

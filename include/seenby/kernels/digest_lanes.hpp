@@ -20,7 +20,7 @@ struct SplitBlockRef {
   std::uint32_t block_count = 0;
 };
 
-/// Filters of at most so many blocks are small: one word of every block is a table of at most 64 bytes, which fits a
+/// Filters of at most this many blocks are small: one word of every block is a table of at most 64 bytes, which fits a
 /// vector register or a few. Nine in ten users' filters are, where histories have a median of 40 items and a 90th
 /// percentile of 440.
 inline constexpr std::uint32_t small_filter_blocks = 16;

@@ -46,7 +46,7 @@ inline constexpr Kernel every_kernel[] = {
 #endif
 };
 
-/// Where AVX2's kernel is among them; those behind it need what it needs.
+/// The index of AVX2's kernel among them; those after it need AVX2 too.
 inline constexpr std::size_t avx2_kernel = 4;
 
 SEENBY_DETAIL_END

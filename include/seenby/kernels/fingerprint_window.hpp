@@ -85,7 +85,7 @@ struct WindowIndex {
   alignas(64) std::array<std::uint32_t, max_buckets> first;
   alignas(64) std::array<std::uint32_t, max_buckets> bits;
 
-  /// Whether a batch of so many candidates is worth it.
+  /// Whether a batch of this many candidates is worth it.
   [[nodiscard]] static bool serves(const FingerprintRef& table, std::size_t candidates) noexcept {
     return table.bucket_bits <= max_bucket_bits && candidates >= (std::size_t{1} << table.bucket_bits) / 2;
   }

@@ -167,13 +167,13 @@ struct PoolCounters {
 ///   cluster, the nodes in parallel); commands on one key are carried out in the batch's order. A batch is no
 ///   transaction.
 /// - The result is an error when nothing was answered (`unreachable`, `timed_out`, `refused` while authenticating);
-///   what was sent may have been carried out all the same.
+///   what was sent may have been executed anyway.
 /// - A lost connection may make an executor send a batch again; seenby's own commands are idempotent.
 /// - After a time-out or a protocol error the connection is closed, never used again: a late reply would answer the
 ///   wrong request.
 /// - After fork() the child opens connections of its own and closes the parent's, which it never uses. Fork while no
 ///   other thread is inside a call.
-/// - Callable from any thread at once. Must not throw but for want of memory.
+/// - Callable from any thread at once. Must not throw, except std::bad_alloc.
 class Executor {
  public:
   Executor() = default;

@@ -148,7 +148,7 @@ class SharedSet {
     SharedSet* set_;
     std::uint64_t version_;
   };
-  /// Errors: `conflict` while another builder is at it, the transport's. The set must outlive what it returns.
+  /// Errors: `conflict` while another builder holds the lease, the transport's. The set must outlive what it returns.
   [[nodiscard]] Result<Rebuild> begin_rebuild(std::uint64_t expected_items) {
     auto version = protocol_->begin_rebuild(expected_items);
     if (!version) return std::move(version).error();

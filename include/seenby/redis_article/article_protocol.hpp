@@ -86,7 +86,7 @@ class ArticleProtocol {
   /// The whole value, held against adds for `rebuild_timeout`; one with a damaged header is not held: no writer adds
   /// to it. Errors: `unknown_user` when there is none, `timed_out` while others hold it.
   Result<std::string> hold(const std::string& key);
-  /// Lets adds in again, if the value is still the one that `hold` gave.
+  /// Allows adds again, if the value is still the one that `hold` gave.
   void release(const std::string& key, const std::string& value);
   /// Removes the value, if it is still the one that `hold` gave.
   Result<bool> remove(const std::string& key, const std::string& value);

@@ -100,7 +100,7 @@ class ArticleStore {
 
   /// Converts a user's key into one of `to` and removes it. `items` is the user's history or, where there is none,
   /// everything that could have been shown: what the old filter surely did not contain is left out, so that no
-  /// acknowledged item is lost, and what it contained wrongly comes along. Adds to the old key wait meanwhile; send new
+  /// acknowledged item is lost, and its false positives are copied too. Adds to the old key wait meanwhile; send new
   /// ones to `to` first. Errors: `unknown_user` without such a key, those of either store; then the old key stays.
   template <class Destination>
   Result<Migration> migrate(const User& user, std::span<const Item> items, Destination& to) {
@@ -116,7 +116,7 @@ class ArticleStore {
         protocol_->release(key, *value);
         return std::move(moved).error();
       }
-      // A writer of the article's own kind may have come in between: then once more, with what it wrote.
+      // A writer of the article's own kind may have written meanwhile: then once more, with what it wrote.
       auto removed = protocol_->remove(key, *value);
       if (!removed) return std::move(removed).error();
       if (*removed) return migration;

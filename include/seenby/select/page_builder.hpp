@@ -119,7 +119,7 @@ class PageBuilder {
   }
 
  private:
-  // In seen_by: known for certain, by whatever means; no relaxation brings it back.
+  // In seen_by: known exactly, from any source; no relaxation brings it back.
   static constexpr std::uint8_t certainly_seen = 255;
 
   [[nodiscard]] bool open() const noexcept { return page_.count < options_.limit; }

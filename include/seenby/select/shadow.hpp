@@ -54,7 +54,7 @@ class Shadow {
     return users_.contains(user);
   }
   /// Begins to track a user whose whole past is `seen`; with `complete` false the past is not known, and the user is
-  /// left out for good.
+  /// left out permanently.
   void meet(const Key& user, std::span<const SeenDigest> seen, bool complete) {
     const std::lock_guard lock(mutex_);
     const auto [at, is_new] = users_.try_emplace(user);

@@ -53,7 +53,7 @@ class ExactSet {
     const std::uint32_t at = find(item, digest);
     if (at == detail::IndexTable::none) return false;
     index_.erase(digest, at);
-    // The last item takes the place of the one that goes.
+    // The last item replaces the erased one.
     const auto last = static_cast<std::uint32_t>(items_.size() - 1);
     if (at != last) {
       index_.move(hash_(items_[last]), last, at);

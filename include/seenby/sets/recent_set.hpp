@@ -21,8 +21,8 @@ namespace seenby {
 
 /// What a RecentSet keeps.
 struct RecentSetOptions {
-  std::size_t max_items = 1'000;   ///< the newest so many; 1 to 2^31
-  std::chrono::seconds window{0};  ///< and of those, what was seen so long ago at most; zero: for ever
+  std::size_t max_items = 1'000;   ///< how many of the newest items it keeps; 1 to 2^31
+  std::chrono::seconds window{0};  ///< and of those, only what was seen within this time; zero: no limit
   Clock clock{};                   ///< the system's when empty
 };
 
@@ -58,7 +58,7 @@ class RecentSet {
     insert_as_of(present, item, present, std::forward<Evicted>(evicted));
   }
 
-  /// Marks an item as seen at a time that may lie back, for filling the set from a history; one to come counts as now.
+  /// Marks an item as seen at a time in the past, for filling the set from a history; a future time counts as now.
   /// O(1) when times come in order, else O(items seen later).
   template <FilterKey<Item> Key>
   void insert_at(const Key& item, Time seen_at) {

@@ -109,7 +109,7 @@ class MemoryStore {
   /// do not come back. O(users), one shard locked at a time.
   void sweep() { core_->sweep(); }
 
-  /// Writes all users to a file while the store goes on serving: what was acknowledged before is in it. The file takes
+  /// Writes all users to a file while the store keeps serving: what was acknowledged before is in it. The file takes
   /// the place of a regular file or of none, with its permissions, and follows links. A kill at any moment leaves the
   /// old file or the new one. Errors: io.
   Result<void> snapshot(const std::string& path) const { return core_->snapshot(path); }

@@ -14,7 +14,7 @@ namespace seenby {
 ///     options.normalise = seenby::NameNormaliser{};
 ///     options.normaliser_name = seenby::NameNormaliser{}.name();   // part of a saved gate's identity
 ///
-/// Names are UTF-8; what is not becomes U+FFFD, so that it is some name too. Copyable; any thread may call it.
+/// Names are UTF-8; invalid bytes become U+FFFD, so that every byte string is a name. Copyable; any thread may call it.
 class NameNormaliser {
  public:
   /// Throws std::runtime_error where ICU has no data for it.

@@ -74,7 +74,7 @@ class SeenTokens {
   }
   [[nodiscard]] Result<std::vector<std::byte>> open_bytes(std::string_view token) const;
 
-  /// The characters of a token over a payload of so many bytes.
+  /// The characters of a token over a payload of this many bytes.
   [[nodiscard]] static std::size_t characters_for(std::size_t payload_bytes) noexcept;
 
  private:

@@ -18,7 +18,7 @@
 namespace seenby::redis {
 namespace {
 
-/// One script call carries at most so many items, history included: Redis takes 2^20 arguments.
+/// One script call carries at most this many items, history included: Redis takes 2^20 arguments.
 constexpr std::size_t most_items = 1'000'000;
 constexpr std::chrono::seconds probe_pause{5};
 

@@ -8,7 +8,7 @@
 
 namespace seenby::redis {
 
-/// A vector that never destroys what it holds: `clear` only forgets, and `next` hands out an element that was used
+/// A vector that never destroys what it holds: `clear` only forgets, and `next` returns an element that was used
 /// before, after its own `clear()`. A lookup of two users so makes 6 allocations instead of 26.
 template <class T>
 class Recycled {

@@ -58,7 +58,7 @@ class StoreWriter {
 
   Result<RecordOutcome> add(const Target& target, std::span<const Digest> digests);
 
-  /// Adds the first items of the batch, as many as `count` then says; all, unless a script would be too long.
+  /// Adds the first items of the batch and sets `count` to how many; all, unless a script would be too long.
   Result<RecordOutcome> add_some(const Target& target, std::span<const Digest> digests, std::size_t& count);
 
   /// The filter has no room for all of the items: those that it holds already need none.

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// FingerprintShape: what decides the bytes of a fingerprint table, how large one must be, and what it errs.
+// FingerprintShape: what decides the bytes of a fingerprint table, how large one must be, and its false-positive rate.
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +21,7 @@ struct FingerprintShape {
   static constexpr std::uint64_t items_per_bucket = 10;
 
   std::uint8_t bucket_bits = 0;  ///< the digest's top bits that choose the bucket
-  std::uint8_t tail_bytes = 0;   ///< a lane has 16 bits and so many bytes more
+  std::uint8_t tail_bytes = 0;   ///< a lane has 16 bits and this many bytes more
   bool sliced = false;           ///< each lane has a slice
   std::uint32_t capacity = 0;    ///< lanes there is room for
 
@@ -32,7 +32,7 @@ struct FingerprintShape {
     return detail::fingerprint_index_bytes(bucket_bits);
   }
   [[nodiscard]] constexpr std::uint64_t bytes() const noexcept { return index_bytes() + capacity * lane_bytes(); }
-  /// The lanes there is room for in so many bytes.
+  /// The lanes that fit in this many bytes.
   [[nodiscard]] constexpr std::uint32_t capacity_in(std::uint64_t size) const noexcept {
     const std::uint64_t lanes = size < index_bytes() ? 0 : (size - index_bytes()) / lane_bytes();
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(lanes, UINT32_MAX));
@@ -44,15 +44,15 @@ struct FingerprintShape {
 
 namespace sizing {
 
-/// The bucket bits that a table of so many items has.
+/// The bucket bits that a table of this many items has.
 [[nodiscard]] constexpr std::uint8_t bucket_bits_for(std::uint64_t items) noexcept {
   std::uint8_t bits = 0;
   while ((FingerprintShape::items_per_bucket << bits) < items && bits < FingerprintShape::max_bucket_bits) ++bits;
   return bits;
 }
 
-/// The rate that one item adds for good, inserted into a table of this shape: it matches a fresh digest when bucket and
-/// fingerprint agree. Growth moves bits from the one to the other and leaves the sum.
+/// The rate that one item adds, at every later size too, inserted into a table of this shape: it matches a fresh digest
+/// when bucket and fingerprint agree. Growth moves bits from the fingerprint to the bucket and keeps the sum.
 [[nodiscard]] inline double fingerprint_rate(const FingerprintShape& shape) noexcept {
   return std::ldexp(1.0, -static_cast<int>(shape.bucket_bits + shape.fingerprint_bits()));
 }
@@ -62,8 +62,8 @@ namespace sizing {
   return -std::expm1(static_cast<double>(items) * std::log1p(-fingerprint_rate(shape)));
 }
 
-/// The least tail a table of so many bucket bits needs, for its rate to stay at most `share` until it grows next. It
-/// errs `rate` already and takes `more` items meanwhile. max_tail_bytes where not even that is enough.
+/// The smallest tail a table of this many bucket bits needs, for its rate to stay at most `share` until it grows next.
+/// It errs `rate` already and takes `more` items meanwhile. max_tail_bytes where not even that is enough.
 [[nodiscard]] inline std::uint8_t tail_bytes_for(std::uint8_t bucket_bits, double rate, std::uint64_t more,
                                                  double share) noexcept {
   FingerprintShape shape{.bucket_bits = bucket_bits};

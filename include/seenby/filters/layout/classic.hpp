@@ -86,7 +86,7 @@ struct ClassicLayout {
     return other == kind || other == LayoutKind::classic_v1;
   }
 
-  /// The smallest shape for so many items at a rate of at most `fpr`. Throws std::invalid_argument.
+  /// The smallest shape for this many items at a rate of at most `fpr`. Throws std::invalid_argument.
   [[nodiscard]] static FilterShape shape_for(std::uint64_t items, double fpr) {
     return sizing::shape_for(kind, items, fpr);
   }

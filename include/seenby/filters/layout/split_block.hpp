@@ -45,7 +45,7 @@ struct SplitBlockLayout {
   static constexpr LayoutKind kind = LayoutKind::split_block;
   [[nodiscard]] static constexpr bool reads(LayoutKind other) noexcept { return other == kind; }
 
-  /// The smallest shape for so many items at a rate of at most `fpr`. Throws std::invalid_argument.
+  /// The smallest shape for this many items at a rate of at most `fpr`. Throws std::invalid_argument.
   [[nodiscard]] static FilterShape shape_for(std::uint64_t items, double fpr) {
     return sizing::shape_for(kind, items, fpr);
   }

@@ -327,7 +327,7 @@ class BlobRecord {
     FingerprintTable table(old.shape, old.count, body_.data());
     if (table.drop(then.bytes()) == 0) return;
     changed_ = true;
-    // Exactly as many lanes as are left.
+    // Exactly the lanes that are left.
     const std::vector<std::byte> from = body_;
     const FingerprintView view(old.shape, table.count(), from.data());
     old.count = table.count();
