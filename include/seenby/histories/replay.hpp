@@ -25,13 +25,6 @@ using ReadSeen = std::function<Result<std::vector<SeenDigest>>(Time since)>;
 template <class User>
 using Replay = std::function<Result<std::vector<SeenDigest>>(const User& user, Time since)>;
 
-/// A replay for one user; empty where the replay is. Both must outlive it.
-template <class User>
-[[nodiscard]] ReadSeen replay_for(const Replay<User>& replay, const User& user) {
-  if (!replay) return {};
-  return [&replay, &user](Time since) { return replay(user, since); };
-}
-
 /// What a store rebuilds users from: a history read as digests under the store's hasher. The history must outlive it.
 template <HistoryLike History, Hasher Hash>
 [[nodiscard]] Replay<typename History::user_type> replay_of(History& history, Hash hash) {

@@ -173,13 +173,4 @@ inline bool insert(std::byte* blocks, std::uint32_t block_count, Digest digest) 
 #endif
 }
 
-/// Asks for a filter's first lines before the first check needs them. Larger filters are left to the kernel: past a
-/// few lines the checks overlap their own misses.
-inline void prefetch(SplitBlockRef filter) noexcept {
-  constexpr std::size_t line = 64;
-  constexpr std::size_t most = 16 * line;
-  const std::size_t size = filter.block_count * split_block_bytes;
-  for (std::size_t at = 0; at < size && at < most; at += line) __builtin_prefetch(filter.blocks + at);
-}
-
 SEENBY_DETAIL_END
