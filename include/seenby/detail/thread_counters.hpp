@@ -27,8 +27,8 @@ struct ThreadNumbers {
 inline constinit ThreadNumbers thread_numbers{};
 
 /// Small numbers for threads, given back when a thread ends. A number is one thread's alone at any time, so its
-/// counters need no atomic addition, only atomic loads and stores. Nothing here allocates: a thread's first request must
-/// not fail where there is no memory left.
+/// counters need no atomic addition, only atomic loads and stores. Nothing here allocates: a thread's first request
+/// must not fail where there is no memory left.
 class ThreadSlots {
  public:
   static constexpr std::size_t own = ThreadNumbers::count;  // threads beyond share the last slot, with atomic additions

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Format v1: the 32-byte header before a filter's bits, the same in memory snapshots, files, LMDB and Redis.
+// Format v1: the 32-byte header before a filter's bits, the same in files, containers and Redis.
 
 #include <array>
 #include <cmath>
@@ -28,7 +28,7 @@ inline constexpr std::size_t identity_bytes = 16;
 struct FilterHeader {
   FilterShape shape;
   HashKind hash = HashKind::xxh3_64;
-  bool covers_bits = false;      ///< the checksum covers the bits too: files and snapshots, not live stores
+  bool covers_bits = false;      ///< the checksum covers the bits too: files, not live values
   std::uint64_t generation = 0;  ///< random; new with every create, grow and rebuild
   std::uint32_t sequence = 0;    ///< bumped by every add, even one that changes no bit
   std::uint32_t items = 0;       ///< items added; saturates

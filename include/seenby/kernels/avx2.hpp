@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // The AVX2 kernel: one candidate's eight bits are one 256-bit mask, tested against its block by one instruction.
 
-
 #include "seenby/kernels/avx2_small.hpp"
 
 #if defined(SEENBY_X86_KERNELS)

@@ -51,11 +51,10 @@ struct ConnectionOptions {
 
 /// A parsed Redis URL.
 ///
-/// - `redis://[user[:password]@]host[:port][/database]`, `rediss://` the same over TLS; `redis://:password@host` for
-/// the
-///   default user
+/// - `redis://[user[:password]@]host[:port][/database]`; `redis://:password@host` is the default user
 /// - `unix://[user[:password]@]/path/to/socket`
-/// - `redis-cluster://[user[:password]@]host[:port][,host[:port]...]`, `rediss-cluster://` the same over TLS
+/// - `redis-cluster://[user[:password]@]host[:port][,host[:port]...]`
+/// - `rediss://` and `rediss-cluster://`: the same over TLS
 ///
 /// Options follow `?`, joined by `&`: `db`, `timeout_ms`, `connect_timeout_ms`, `pool` (connections a server, 1 to
 /// 1,024), `replicas` (`1`: a cluster's replicas serve reads), `ca`, `cert`, `key`, `sni`. User, password, path and

@@ -65,8 +65,8 @@ class CandidatePool {
     return pool;
   }
 
-  /// Replaces the candidates, for a request or few. A pool that was as large before allocates
-  /// nothing (strings longer than their buffers aside). No request may be reading the pool.
+  /// Replaces the candidates, for a request or few. Allocates nothing when the pool was as large before (strings longer
+  /// than their buffers aside). No request may be reading the pool.
   template <detail::ItemRange Range>
   requires std::convertible_to<detail::RangeReference<Range>, Item>
   void assign(const Range& items) {
