@@ -132,7 +132,7 @@ function(seenby_add_component name)
 endfunction()
 
 # Leaves of a shared library's symbols those that match the patterns, and their run-time type information: what
-# templates and inline functions left there is the business of whoever includes them.
+# templates and inline functions left there belongs to the code that includes them.
 function(seenby_export_only target)
   set(lines)
   foreach(pattern IN LISTS ARGN)

@@ -15,7 +15,7 @@
 
 namespace {
 
-/// Stands for any store that can write a value only if nobody else has written it since.
+/// An example of a store with compare-and-swap: it writes a value only if no other writer has changed it since.
 class MapBackend {
  public:
   seenby::Result<std::optional<seenby::Blob>> load(std::string_view key) const {

@@ -32,7 +32,7 @@ class ImpressionStream {
  public:
   /// The API's side. Until the worker has come round, the item is hidden as in flight.
   void report(Feed& feed, const Impression& impression) {
-    if (impression.user.empty()) return;  // nobody to remember it for
+    if (impression.user.empty()) return;  // no user to record it for
     feed.mark_in_flight(impression.user, std::vector<Media>{impression.media});
     queue_.push_back(impression);
   }
@@ -102,7 +102,7 @@ int main() {
   ImpressionStream stream;
   const auto first = build_page(feed, "ann", candidates, trending);
   for (std::size_t i = 0; i < 5; ++i) stream.report(feed, {"ann", first[i]});  // ann scrolls past five and leaves
-  stream.report(feed, {"", first[6]});                                         // somebody who is not signed in
+  stream.report(feed, {"", first[6]});                                         // a visitor without an account
 
   const auto refreshed = build_page(feed, "ann", candidates, trending);  // before the worker has come round
   stream.drain(feed);

@@ -32,7 +32,7 @@ std::string serve(const seenby::SeenTokens& tokens, std::string_view cookie) {
     std::printf("cookie accepted:");
     seen = *std::move(session);
   } else {
-    // Whatever is wrong with it, the visitor starts afresh: repeats, not errors.
+    // Whatever is wrong with it, the visitor starts with an empty filter: repeats, not errors.
     const auto why = to_string(session.error().code);
     std::printf("cookie %.*s:", static_cast<int>(why.size()), why.data());
   }

@@ -3,7 +3,7 @@
 # Counts the instructions of the hot paths under callgrind and compares them with the committed baseline.
 #
 #   bench/guard/check.sh             # fails when a path takes over 5% more instructions than the baseline says
-#   bench/guard/check.sh --refresh   # writes the baseline anew: after a change that is worth its instructions
+#   bench/guard/check.sh --refresh   # rewrites the baseline: after a change that is worth its instructions
 #
 # A count is the difference between a long and a short run, divided by the rounds between them: set-up cancels out, and
 # what is left is exact and the same on every run. The kernel is AVX2 everywhere, since valgrind has no AVX-512. Counts

@@ -152,7 +152,7 @@ void run_single(benchmark::State& state, const Contender& contender) {
 
 void run_insert_batch(benchmark::State& state, const Contender& contender) {
   const Items& items = random_items(10'000, 1);
-  // What is inserted again costs a filter the same; an exact set is made anew, outside the clock.
+  // What is inserted again costs a filter the same; an exact set is rebuilt outside the timed loop.
   auto set = contender.make_set(items.items.size(), 0.01);
   const bool exact = contender.name.find("set") != std::string::npos || contender.name == "croaring";
   for (auto _ : state) {

@@ -22,7 +22,7 @@ using Item = std::uint64_t;
 using User = std::uint64_t;
 using seenby::Digest;
 
-/// Items are numbered below this by histories, and from this on by candidates that nobody has seen. Both fit 32 bits,
+/// Items are numbered below this by histories, and from this on by candidates that no user has seen. Both fit 32 bits,
 /// since CRoaring holds no more.
 inline constexpr Item fresh_items = Item{1} << 31;
 inline constexpr std::size_t page_size = 100;
@@ -93,7 +93,7 @@ inline void history_of(User user, Items& into) {
   for (std::size_t left = history_size(user); left > 0; --left) into.add(random() & (fresh_items - 1));
 }
 
-/// A page that nobody has seen.
+/// A page that no user has seen.
 [[nodiscard]] inline Items fresh_page(std::uint64_t seed) {
   Items page;
   Random random(~seed);

@@ -184,7 +184,7 @@ void BareKernel::prepare(std::span<const Items> pages) {
 std::size_t BareKernel::select(std::span<const Request> requests) {
   std::size_t total = 0;
   for (const Request& request : requests) {
-    // Pairs stand in the array as the requests name them: nothing is looked up.
+    // Pairs are in the array in the order of the requests: nothing is looked up.
     const Filter& first = filters_[2 * request.page];
     const Filter& second = filters_[2 * request.page + 1];
     const auto& lanes = lanes_[request.page];

@@ -15,7 +15,7 @@ source cmake/packages.sh
 
 mode=${1:-}
 report=bench/report
-python=/usr/bin/python3  # the one that Debian's matplotlib belongs to, whatever stands before it in PATH
+python=/usr/bin/python3  # the one that Debian's matplotlib belongs to, whatever comes before it in PATH
 need python3-matplotlib
 if [[ $mode != --plot ]]; then
   need g++ cmake ninja-build libxxhash-dev libbenchmark-dev libboost-dev libbloom-dev libroaring-dev

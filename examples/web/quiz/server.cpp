@@ -91,7 +91,7 @@ class Quiz {
     const bool right = call.body.at("answer") == now.right;
     match_->score[*place] += right ? 1 : 0;
     ++match_->at[*place];
-    // Attempted, and so seen; what the match chose and nobody came to stays fresh for another day.
+    // Attempted, and so seen; what the match chose and no player reached stays unseen for another day.
     filter_.record(player, asked.id).or_throw();
     Answer next = state(player);
     next.body["right"] = right;
