@@ -10,7 +10,6 @@
 
 #include "seenby/clock.hpp"
 #include "seenby/detail/clock_guard.hpp"
-#include "seenby/histories/history.hpp"
 #include "seenby/sizing.hpp"
 #include "seenby/stores/policy.hpp"
 
