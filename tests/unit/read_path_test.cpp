@@ -180,3 +180,35 @@ TEST_CASE("One tenant's id says nothing of another's, and a positive grants no a
   CHECK(gate.check(rival("secret")) == seenby::Existence::maybe);
   CHECK(path.find(rival("secret")).value() == std::nullopt);
 }
+
+TEST_CASE("A file is given out after gate, metadata and permission, in this order", "[gate][004-06][004-20]") {
+  const TestClock clock;
+  Gate gate(options(clock));
+  Backend metadata;  // id -> owner
+  metadata.rows["plan.pdf"] = "ada";
+  auto rebuild = gate.begin_rebuild(100);
+  for (const char* const id : {"plan.pdf", "deleted.pdf"}) rebuild.add(id);
+  rebuild.commit();
+  Path path(gate, metadata.stages());
+  int permissions = 0;
+  int storage_reads = 0;
+  const auto give = [&](const std::string& id, const std::string& user) -> std::string {
+    const auto owner = path.find(id).value();
+    if (!owner) return "no such file";
+    ++permissions;
+    if (*owner != user) return "not yours";
+    ++storage_reads;
+    return "the bytes";
+  };
+  REQUIRE(gate.check("guessed.pdf") == seenby::Existence::absent);
+  CHECK(give("guessed.pdf", "ada") == "no such file");
+  CHECK(metadata.cache_reads + metadata.database_reads == 0);
+  CHECK(give("deleted.pdf", "ada") == "no such file");  // the gate passes it, the metadata do not
+  CHECK(metadata.database_reads == 1);
+  CHECK(permissions == 0);
+  CHECK(give("plan.pdf", "bob") == "not yours");  // a positive grants nothing
+  CHECK(storage_reads == 0);
+  CHECK(give("plan.pdf", "ada") == "the bytes");
+  CHECK(permissions == 2);
+  CHECK(storage_reads == 1);
+}
