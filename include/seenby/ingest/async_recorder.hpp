@@ -35,8 +35,8 @@ struct AsyncOptions {
 /// Takes records at once and writes them in batches from a thread of its own: into the filter's history if it has one,
 /// then into its store. What is queued dies with the process: where that must not be, use a stream and an Ingestor.
 ///
-/// A user sees what they recorded: `record` marks it in flight. The filter's last kept items (`keep_last`) are not
-/// told. The filter must outlive it. Any thread may call anything but the destructor.
+/// A user sees what they recorded: `record` marks it in flight. It is one of the last items (`keep_last`) where the
+/// store keeps them, a HidingStore. The filter must outlive it. Any thread may call anything but the destructor.
 template <class Filter, HashableItem Item = std::uint64_t>
 class AsyncRecorder {
  public:

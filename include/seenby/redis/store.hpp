@@ -49,6 +49,9 @@ struct StoreState;
 /// **The kind of items** (integer, text, bytes) is kept in `{prefix}items`. The first record writes it; a store that is
 /// asked with another kind is refused with `parameter_mismatch`, since 42 and "42" have different digests.
 ///
+/// **Hides and last items** are one string, `{prefix}{user}:hides`, without a time to live: sections of
+/// tests/golden/FORMAT-TABLE.md, read with every look-up in the same round trip and replaced by compare-and-swap.
+///
 /// **Slices** are listed in the user's own key in the same script that creates them. A listed slice that is not there
 /// was evicted: the user is `missing`, never wrongly "unseen", and the next record rebuilds.
 ///
@@ -83,6 +86,13 @@ class StoreProtocol {
   /// ages[i]: how many slices ago; 255 for unseen or unknown.
   Result<void> age(const std::string& user, std::span<const Digest> digests, ItemKind kind,
                    std::span<std::uint8_t> ages) const;
+
+  /// What the user hid and saw last: `{prefix}{user}:hides`.
+  [[nodiscard]] Result<detail::ExactItems> exact(const std::string& user) const;
+  /// Changes that as `edit` says, which tells how many entries it changed and may run again where another writer was
+  /// first. 0: nothing is written.
+  using EditExact = std::function<std::size_t(detail::ExactItems&)>;
+  Result<std::size_t> change_exact(const std::string& user, const EditExact& edit);
 
   /// For a store that is emptied for good: the kind of its items is no longer on the server.
   Result<void> forget_kind() const;
@@ -159,11 +169,39 @@ class RedisStore {
 
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
-    return protocol_->record(detail::wire_text(user), batch.digests, item_kind<Item>, history_of(user));
+    const std::string name = detail::wire_text(user);
+    auto outcome = protocol_->record(name, batch.digests, item_kind<Item>, history_of(user));
+    if (keep_last_ == 0 || !outcome) return outcome;
+    const Time now = policy_.clock();
+    auto kept = protocol_->change_exact(name, [&](detail::ExactItems& items) {
+      items.keep(batch.digests, now, keep_last_);
+      return batch.digests.size();
+    });
+    if (!kept) return std::move(kept).error();
+    return outcome;
   }
   /// An explicit empty filter for a new user, who is `missing` (unknown, not unseen) without one until the first
   /// record. An existing filter is kept.
   Result<void> create(const User& user) { return protocol_->create(detail::wire_text(user)); }
+  /// As HidingStore: a key beside the filter's, under the same hash tag and without a time to live; a user who is
+  /// missing stays missing. Two round trips, more where writers meet. Errors: the server's, too_large (of a text),
+  /// conflict.
+  Result<std::size_t> hide(const User& user, std::span<const HiddenItem> items) {
+    if (auto fits = detail::check_hidden(items); !fits) return std::move(fits).error();
+    return protocol_->change_exact(detail::wire_text(user), [&](detail::ExactItems& all) { return all.hide(items); });
+  }
+  Result<std::size_t> unhide(const User& user, std::span<const Digest> digests) {
+    return protocol_->change_exact(detail::wire_text(user),
+                                   [&](detail::ExactItems& all) { return all.unhide(digests); });
+  }
+  [[nodiscard]] Result<std::vector<HiddenItem>> hidden(const User& user) const {
+    auto items = protocol_->exact(detail::wire_text(user));
+    if (!items) return std::move(items).error();
+    return std::move(items->hides);
+  }
+  /// Two round trips more a record.
+  void keep_last(std::size_t items) noexcept { keep_last_ = items; }
+
   /// Everything the user has here, whatever window it was recorded under.
   Result<bool> forget(const User& user) { return protocol_->forget(detail::wire_text(user)); }
   /// Rebuilds the user's filters from the history. `invalid_argument` without one.
@@ -178,6 +216,15 @@ class RedisStore {
     const std::string target = detail::wire_text(into);
     if (source == target) return {};
     if (auto built = protocol_->rebuild(target, history_of_both(from, into)); !built) return built;
+    const auto exact = protocol_->exact(source);
+    if (!exact) return exact.error();
+    if (!exact->empty()) {
+      auto merged = protocol_->change_exact(target, [&](detail::ExactItems& items) {
+        items.merge(*exact);
+        return std::size_t{1};
+      });
+      if (!merged) return std::move(merged).error();
+    }
     if (auto gone = protocol_->forget(source); !gone) return std::move(gone).error();
     return {};
   }
@@ -223,6 +270,7 @@ class RedisStore {
   StorePolicy policy_;
   Hash hash_;
   Replay<User> replay_;
+  std::size_t keep_last_ = 0;
   std::unique_ptr<StoreProtocol> protocol_;
 };
 

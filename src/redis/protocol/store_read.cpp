@@ -46,7 +46,9 @@ struct UserRead {
   std::size_t job = 0;
   std::size_t user = 0;
   std::string key;
-  std::size_t list_reply = none;  ///< with a window: the list of slices
+  std::size_t list_reply = none;   ///< with a window: the list of slices
+  std::size_t exact_reply = none;  ///< hides and last items
+  std::shared_ptr<const ExactList> exact{};
   Recycled<KeyRead> reads{};
   UserState state = UserState::known;
   std::shared_ptr<const Error> error{};
@@ -56,6 +58,8 @@ struct UserRead {
     user = 0;
     key.clear();
     list_reply = none;
+    exact_reply = none;
+    exact.reset();
     reads.clear();
     state = UserState::known;
     error.reset();
@@ -225,6 +229,10 @@ class Reader {
         user.job = job;
         user.user = i;
         state_.append_key(user.key, jobs_[job].users[i]);
+        if (!jobs_[job].status.empty()) {  // not for ages
+          user.exact_reply = batch_.size();
+          batch_.next().reads_only().add("GET").add_key(StoreState::exact_key(user.key));
+        }
         if (!state_.slices.windowed()) {
           plan_key(user, user.key, 0);
           continue;
@@ -299,6 +307,7 @@ class Reader {
   void take_first(std::size_t index) {
     UserRead& user = users_[index];
     std::optional<SliceList> list;
+    if (user.exact_reply != none && !take_exact(user)) return;
     if (user.list_reply != none && !take_list(user, list)) return;
     for (std::size_t i = 0; i < user.reads.size() && user.state == UserState::known; ++i) {
       KeyRead& read = user.reads[i];
@@ -320,6 +329,16 @@ class Reader {
       ahead.may_be_gone = !same_length(*list);
       again_.push_back({index, user.reads.size() - 1});
     }
+  }
+
+  /// False when they cannot be read: then nothing is known of the user, since an item may be hidden.
+  bool take_exact(UserRead& user) {
+    const Reply& got = reply(user.exact_reply);
+    if (got.is_nil()) return true;
+    auto items = exact_in(got, StoreState::exact_key(user.key));
+    if (!items) return user.fail(std::move(items).error()), false;
+    user.exact = items->list();
+    return true;
   }
 
   [[nodiscard]] bool same_length(const SliceList& list) const {
@@ -430,7 +449,7 @@ class Reader {
     std::vector<detail::SplitBlockRef>& simple = workshop_.simple;
     simple.clear();
     for (const UserRead& user : users) {
-      job.status[user.user] = {user.state, user.error};
+      job.status[user.user] = {user.state, user.error, user.exact};
       if (is_simple(user)) simple.push_back(user.reads[0].filters[0]);
     }
     // Users of one filter go through the pair kernel together, one mask for two of them.

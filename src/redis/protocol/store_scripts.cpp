@@ -168,7 +168,7 @@ const Script& forget() {
   static const Script script(R"lua(
 local key, list = KEYS[1], ''
 if redis.call('TYPE', key).ok == 'string' then list = redis.call('GETRANGE', key, 0, 16383) end
-local gone = {key}
+local gone = {key, key .. ':hides'}
 if string.byte(list) == 209 then
   for at = 17, #list - 7, 8 do
     gone[#gone + 1] = key .. ':' .. string.format('%.0f', struct.unpack('<i8', list, at))
@@ -176,6 +176,15 @@ if string.byte(list) == 209 then
 end
 for i = 1, #ARGV do gone[#gone + 1] = key .. ':' .. ARGV[i] end
 return redis.call('UNLINK', unpack(gone))
+)lua");
+  return script;
+}
+
+const Script& swap_value() {
+  static const Script script(R"lua(
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+if ARGV[2] == '' then redis.call('UNLINK', KEYS[1]) else redis.call('SET', KEYS[1], ARGV[2]) end
+return 1
 )lua");
   return script;
 }

@@ -43,4 +43,7 @@ namespace seenby::redis::scripts {
 /// TTL in ms. Returns 1 or 0.
 [[nodiscard]] const Script& swap_identity();
 
+/// KEYS: hides. ARGV: whole old value, whole new value, "" for absent. Returns 1, or 0 when the value is another.
+[[nodiscard]] const Script& swap_value();
+
 }  // namespace seenby::redis::scripts

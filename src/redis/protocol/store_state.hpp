@@ -55,11 +55,16 @@ struct StoreState {
 
   [[nodiscard]] std::string key_of(std::string_view user) const;
   void append_key(std::string& out, std::string_view user) const;
+  /// Where the user's hides and last items are.
+  [[nodiscard]] static std::string exact_key(std::string_view key) { return std::string(key).append(":hides"); }
   [[nodiscard]] std::string slice_key(std::string_view key, std::int64_t slice) const;
   /// How many items a filter holds at its rate; remembered, since it takes a search.
   [[nodiscard]] std::uint64_t capacity_of(const FilterHeader& header) const;
   void remember(std::string_view key, std::string_view value, std::vector<Frame> frames, bool complete,
                 std::uint64_t value_bytes) const;
 };
+
+/// The hides and last items in a GET's reply. Errors: corrupt, wrong_type, whatever the server said.
+[[nodiscard]] Result<detail::ExactItems> exact_in(const Reply& reply, std::string_view key);
 
 }  // namespace seenby::redis

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// What users hid and saw last: a string beside the filter, replaced whole.
+
+#include <utility>
+#include <vector>
+
+#include "redis/protocol/store_scripts.hpp"
+#include "redis/protocol/store_state.hpp"
+#include "redis/transport/script.hpp"
+#include "seenby/stores/exact_sections.hpp"
+
+namespace seenby::redis {
+namespace {
+
+[[nodiscard]] Result<Reply> get(const StoreState& state, const std::string& key, Deadline deadline) {
+  Command command;
+  command.reads_only().add("GET").add_key(key);
+  auto reply = execute_one(*state.executor, command, deadline);
+  if (!reply) return named(std::move(reply).error(), key);
+  return reply;
+}
+
+}  // namespace
+
+Result<detail::ExactItems> exact_in(const Reply& reply, std::string_view key) {
+  if (reply.is_nil()) return detail::ExactItems{};
+  if (const Error* error = reply.error()) return named(*error, key);
+  const std::string* const value = reply.string();
+  if (value == nullptr) return named({ErrorCode::wrong_type, "seenby::redis: expected hides in a string"}, key);
+  std::span<const std::byte> rest = std::as_bytes(std::span(*value));
+  auto items = detail::read_exact(rest);
+  if (!items) return named(std::move(items).error(), key);
+  Section section;
+  while (detail::next_section(rest, section)) {}
+  if (!rest.empty()) return named({ErrorCode::corrupt, "seenby::redis: expected whole sections of hides"}, key);
+  return items;
+}
+
+Result<detail::ExactItems> StoreProtocol::exact(const std::string& user) const {
+  const std::string key = StoreState::exact_key(key_of(user));
+  const auto reply = get(*state_, key, Deadline::after(state_->timeout));
+  if (!reply) return reply.error();
+  return exact_in(*reply, key);
+}
+
+Result<std::size_t> StoreProtocol::change_exact(const std::string& user, const EditExact& edit) {
+  const std::string key = StoreState::exact_key(key_of(user));
+  const Deadline deadline = Deadline::after(state_->timeout);
+  constexpr int tries = 256;
+  for (int attempt = 0; attempt < tries && !deadline.passed(); ++attempt) {
+    const auto before = get(*state_, key, deadline);
+    if (!before) return before.error();
+    auto items = exact_in(*before, key);
+    if (!items) return std::move(items).error();
+    const std::size_t changed = edit(*items);
+    if (changed == 0) return changed;
+    std::vector<std::byte> sections;
+    detail::append_exact(sections, *items);
+    const std::string_view keys[] = {key};
+    const std::string_view arguments[] = {before->is_nil() ? std::string_view() : std::string_view(*before->string()),
+                                          {reinterpret_cast<const char*>(sections.data()), sections.size()}};
+    const auto swapped = execute_script(*state_->executor, scripts::swap_value(), keys, arguments, deadline);
+    if (!swapped) return named(swapped.error(), key);
+    if (const Error* error = swapped->error()) return named(*error, key);
+    if (swapped->integer() != nullptr && *swapped->integer() == 1) return changed;
+  }
+  return named({ErrorCode::conflict, "seenby::redis: expected to win a compare-and-swap, lost all to other writers"},
+               key);
+}
+
+}  // namespace seenby::redis
