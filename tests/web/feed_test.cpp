@@ -117,6 +117,29 @@ TEST_CASE("A page that is left loses nothing that was seen on it, though no flus
   CHECK_FALSE(any_of(seen, items(browser)));
 }
 
+TEST_CASE("What was hidden stays hidden after the server was killed, and can be shown again", "[web][003-07]") {
+  const TemporaryFolder data;
+  std::string hidden;
+  Browser browser;
+  {
+    FeedServer server(data.path());
+    open_feed(browser, server.url());
+    log_in(browser, "cleo");
+    hidden = items(browser).front();
+    browser.click("li.card .hide");
+    browser.wait_until("return document.querySelectorAll('#hidden li').length === 1");
+    server.end(SIGKILL);
+  }
+  FeedServer server(data.path());
+  open_feed(browser, server.url());
+  CHECK_FALSE(any_of({hidden}, items(browser)));
+  browser.wait_until("return document.querySelectorAll('#hidden li').length === 1");
+  browser.click("#hidden button");
+  browser.wait_until("return document.querySelectorAll('#hidden li').length === 0");
+  open_feed(browser, server.url());
+  CHECK(any_of({hidden}, items(browser)));
+}
+
 TEST_CASE("What an anonymous visitor saw is theirs after they log in", "[web][002-07]") {
   const TemporaryFolder data;
   FeedServer server(data.path());
