@@ -4,6 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,16 @@ namespace {
 constexpr std::uint64_t alice = 1;
 constexpr std::uint64_t bob = 2;
 const StorePolicy rare{.wrong_hide_rate = 1e-6, .users_per_request = 2};
+
+/// Calls `hook` before it answers.
+struct HookedHistory : MemoryHistory<std::uint64_t, std::uint64_t> {
+  std::function<void()> hook;
+  auto contains(const std::uint64_t& user, std::span<const std::uint64_t> items, std::span<std::uint8_t> seen,
+                Time since) {
+    hook();
+    return MemoryHistory::contains(user, items, seen, since);
+  }
+};
 
 std::vector<UserStatus> statuses(const auto& store, std::vector<std::uint64_t> users) {
   std::vector<UserStatus> status(users.size());
@@ -84,6 +96,19 @@ TEST_CASE("what one process hides, another hides with its next request, for ever
   CHECK_FALSE(there.unhide(alice, 202).value());
   CHECK(picked(here.select_unseen(few, {alice, bob}, {.limit = 9})) == Ids{201, 204});
   CHECK(statuses(here.store(), {alice})[0].exact == nullptr);
+}
+
+TEST_CASE("what is hidden while a page is relaxed is not taken from the next pool") {
+  MapBlobs blobs;
+  SeenFilter here{Blobs{blobs, rare}};
+  HookedHistory history;
+  SeenFilter there{Blobs{blobs, rare}, history};
+  history.hook = [&] { REQUIRE(here.hide(alice, 302)); };
+  REQUIRE(here.record(alice, 1));
+  const CandidatePool pool{Ids{1}};
+  const CandidatePool next{Ids{301, 302, 303}};
+  CHECK(picked(there.select_unseen(pool, {alice}, {.limit = 9, .relax = {Verify{}, NextPool{next}}})) ==
+        Ids{1, 301, 303});
 }
 
 TEST_CASE("the items a process records last are exact in another, within the window", "[003-07]") {
