@@ -12,9 +12,13 @@ void add_generate(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_replay(CLI::App& app);
 void add_select(CLI::App& app);
-// With seenby::redis alone.
 void add_record(CLI::App& app);
+void add_verify(CLI::App& app);
+void add_repair(CLI::App& app);
 void add_inspect(CLI::App& app);
+// With seenby::ingest alone.
+void add_ingest(CLI::App& app);
+// With seenby::redis alone.
 void add_bench(CLI::App& app);
 
 }  // namespace seenby::tool

@@ -8,7 +8,8 @@
 namespace seenby::tool {
 
 std::string_view without_prefix(std::string_view message) {
-  for (const std::string_view prefix : {"seenby: ", "seenby::redis: "}) {
+  for (const std::string_view prefix : {"seenby: ", "seenby::ingest: ", "seenby::redis: ", "seenby::sqlite: ",
+                                        "seenby::postgres: ", "seenby::lmdb: "}) {
     if (message.substr(0, prefix.size()) == prefix) return message.substr(prefix.size());
   }
   return message;

@@ -4,9 +4,11 @@
 #include "line_reader.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -101,36 +103,63 @@ LineReader::~LineReader() {
   if (descriptor_ != STDIN_FILENO) ::close(descriptor_);
 }
 
+/// Reads on behind a buffer that is used up.
 bool LineReader::fill() {
   ssize_t count = 0;
   do { count = ::read(descriptor_, buffer_.data(), buffer_.size()); } while (count < 0 && errno == EINTR);
   if (count < 0) refuse_file(name_, std::strerror(errno));
   begin_ = 0;
   end_ = static_cast<std::size_t>(count);
+  ended_ = count == 0;
   if (bytes_read_ == 0) refuse_packed(name_, {buffer_.data(), end_});
   bytes_read_ += end_;
   return end_ > 0;
 }
 
-/// Takes the bytes up to the next line end. `line` gets at most max_line_bytes + 1 of them: one too many tells that
-/// the line was too long, and the rest is passed over without being kept.
+/// Keeps the next bytes as part of a line: max_line_bytes + 1 in all, since one too many tells that the line is too
+/// long.
+void LineReader::carry(std::size_t count) {
+  if (given_) carried_.clear();
+  given_ = false;
+  carried_.append(buffer_.data() + begin_, std::min(count, max_line_bytes + 1 - carried_.size()));
+  begin_ += count;
+}
+
+bool LineReader::holds_line() const noexcept {
+  return std::memchr(buffer_.data() + begin_, '\n', end_ - begin_) != nullptr;
+}
+
+bool LineReader::ready(std::chrono::milliseconds wait) {
+  const auto until = std::chrono::steady_clock::now() + wait;
+  while (!ended_ && !holds_line()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    pollfd waiting{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    if (::poll(&waiting, 1, static_cast<int>(std::max<std::int64_t>(0, left.count()))) <= 0) return false;
+    if (begin_ != end_) carry(end_ - begin_);
+    static_cast<void>(fill());
+  }
+  return true;
+}
+
+/// Takes the bytes up to the next line end, or up to the end; false where there are none.
 bool LineReader::take_line(std::string_view& line) {
-  carried_.clear();
-  if (begin_ == end_ && !fill()) return false;
+  if (given_) carried_.clear();
   while (true) {
     const char* start = buffer_.data() + begin_;
     const auto* newline = static_cast<const char*>(std::memchr(start, '\n', end_ - begin_));
-    const std::string_view piece(start, newline != nullptr ? static_cast<std::size_t>(newline - start) : end_ - begin_);
-    begin_ += piece.size() + (newline != nullptr ? 1 : 0);
+    const std::size_t size = newline != nullptr ? static_cast<std::size_t>(newline - start) : end_ - begin_;
     if (newline != nullptr && carried_.empty()) {
-      line = piece;
+      line = {start, size};
+      begin_ += size + 1;
       return true;
     }
-    carried_.append(piece.substr(0, max_line_bytes + 1 - carried_.size()));
-    if (newline != nullptr || !fill()) break;
+    carry(size);
+    if (newline != nullptr) ++begin_;
+    if (newline != nullptr || ended_ || !fill()) break;
   }
+  given_ = true;
   line = carried_;
-  return true;
+  return !line.empty();
 }
 
 bool LineReader::next(std::string_view& line) {

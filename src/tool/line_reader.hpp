@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // Reads text line by line from a file or standard input, in bounded memory.
 
-#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -27,6 +27,16 @@ class LineReader {
   /// too long or no UTF-8 text (the next call goes on behind it), InputError when reading fails.
   [[nodiscard]] bool next(std::string_view& line);
 
+  /// Whether `next` gives a line, or the end, without waiting for input; waits for that at most so long, or until a
+  /// signal comes.
+  [[nodiscard]] bool ready(std::chrono::milliseconds wait);
+  /// Whether `next` gives a line out of what was read already.
+  [[nodiscard]] bool holds_line() const noexcept;
+  /// Whether a line was begun whose end was not read yet.
+  [[nodiscard]] bool in_line() const noexcept { return !ended_ && (begin_ != end_ || (!given_ && !carried_.empty())); }
+  /// Whether the end was reached and all lines were given.
+  [[nodiscard]] bool ended() const noexcept { return ended_ && begin_ == end_ && (given_ || carried_.empty()); }
+
   /// What messages call the file.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// The current line's number, from 1; 0 before the first.
@@ -37,6 +47,7 @@ class LineReader {
 
  private:
   [[nodiscard]] bool fill();
+  void carry(std::size_t count);
   [[nodiscard]] bool take_line(std::string_view& line);
 
   std::string name_;
@@ -45,6 +56,8 @@ class LineReader {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::string carried_;  // the start of a line that spans two buffers
+  bool given_ = true;    // what is carried was given out as a line
+  bool ended_ = false;
   std::uint64_t line_number_ = 0;
   std::uint64_t bytes_read_ = 0;
   std::uint64_t bytes_total_ = 0;

@@ -70,9 +70,14 @@ int run(int argc, char** argv) {
   seenby::tool::add_replay(app);
   seenby::tool::add_select(app);
   seenby::tool::add_generate(app);
-#ifdef SEENBY_TOOL_WITH_REDIS
   seenby::tool::add_record(app);
+#ifdef SEENBY_TOOL_WITH_INGEST
+  seenby::tool::add_ingest(app);
+#endif
+  seenby::tool::add_verify(app);
+  seenby::tool::add_repair(app);
   seenby::tool::add_inspect(app);
+#ifdef SEENBY_TOOL_WITH_REDIS
   seenby::tool::add_bench(app);
 #endif
   try {

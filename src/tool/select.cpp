@@ -18,10 +18,8 @@
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/stores/memory_store.hpp"
 #include "selection_page.hpp"
+#include "store_url.hpp"
 #include "units.hpp"
-#ifdef SEENBY_TOOL_WITH_REDIS
-#include "redis/remote_store.hpp"
-#endif
 
 namespace seenby::tool {
 namespace {
@@ -30,14 +28,11 @@ struct SelectCommandOptions {
   SelectionWishes wishes;
   std::string history;
   std::string limit = "10";
-  std::string fpr = "0.01";
   std::string on_unknown = "show";
   bool no_verify = false;
   LogOptions log;
-#ifdef SEENBY_TOOL_WITH_REDIS
-  RemoteStoreOptions remote;
+  StoreOptions store;
   std::string items;
-#endif
 };
 
 OnUnknown parse_on_unknown(const std::string& text) {
@@ -68,22 +63,21 @@ void select_from_log(const std::string& path, const LogOptions& options, const S
   print_page(filter, wishes);
 }
 
-#ifdef SEENBY_TOOL_WITH_REDIS
-void select_from_store(const SelectCommandOptions& options, StorePolicy policy) {
+template <class Filter>
+void select_from_store(const Filter& filter, const SelectCommandOptions& options) {
   const SelectionWishes& wishes = options.wishes;
-  const SeenFilter filter(open_store(options.remote, std::move(policy)));
+  const std::string kind = items_in(options.store, options.items);
   const auto names = read_items(wishes.candidates, wishes.on_bad_line);
   const auto name_of = [&](std::uint64_t i) -> const std::string& { return names[i]; };
-  if (kind_of_items(options.items, names.size(), name_of) == ItemKind::text) {
+  if (kind_of_items(kind, names.size(), name_of) == ItemKind::text) {
     print_page(filter, wishes, names);
     return;
   }
-  if (options.items.empty()) std::cerr << "seenby: items are integers (--items text takes them as text)\n";
+  if (kind.empty()) std::cerr << "seenby: items are integers (--items text takes them as text)\n";
   std::vector<std::uint64_t> integers;
   for (const std::string& name : names) integers.push_back(*canonical_integer(name));
   print_page(filter, wishes, std::move(integers));
 }
-#endif
 
 void select(SelectCommandOptions options) {
   SelectionWishes& wishes = options.wishes;
@@ -99,16 +93,16 @@ void select(SelectCommandOptions options) {
   wishes.on_unknown = parse_on_unknown(options.on_unknown);
   wishes.verify = !options.no_verify;
   wishes.on_bad_line = options.log.on_bad_line();
-  StorePolicy policy;
-  policy.wrong_hide_rate = parse_rate("--fpr", options.fpr);
-  policy.users_per_request = static_cast<std::uint32_t>(wishes.users.size());
-#ifdef SEENBY_TOOL_WITH_REDIS
-  if (!options.remote.url.empty()) {
-    select_from_store(options, std::move(policy));
+  options.store.users_per_request = std::to_string(wishes.users.size());
+  StorePolicy policy = policy_of(options.store);
+  if (!options.store.url.empty()) {
+    with_store(options.store, std::move(policy), IfMissing::refuse, [&](auto& store) {
+      const SeenFilter filter(std::move(store));
+      select_from_store(filter, options);
+    });
     return;
   }
   if (options.history.empty()) throw InputError("select: expected --history EVENTS or --store URL, got neither");
-#endif
   select_from_log(options.history, options.log, wishes, std::move(policy));
 }
 
@@ -129,7 +123,7 @@ void add_select(CLI::App& app) {
       ->allow_extra_args(false)
       ->required();
   add("--limit", options->limit, "N", "Print at most so many")->capture_default_str();
-  add("--fpr", options->fpr, "RATE", "Rate at which a fresh candidate may be hidden: 0.01 or 1%")
+  add("--fpr", options->store.fpr, "RATE", "Rate at which a fresh candidate may be hidden: 0.01 or 1%")
       ->capture_default_str();
   add("--on-unknown", options->on_unknown, "WHAT", "For a user nothing is known of: show, hide or fail")
       ->check(CLI::IsMember({"show", "hide", "fail"}))
@@ -138,18 +132,13 @@ void add_select(CLI::App& app) {
                     "Do not win back false positives from the history on a thin page");
   command->add_flag("--reasons", options->wishes.reasons, "Print behind each candidate why it is there");
   add_log_options(*command, options->log);
-  std::string footer =
+  add_store_options(*command, "--store", options->store)->excludes(history);
+  add_items_option(*command, options->items);
+  command->footer(
       "Candidates keep their order; repeated ones are printed once.\n\n"
       "Examples:\n"
-      "  seenby select --history events.tsv --candidates questions.txt --user ann --user ben --limit 10";
-#ifdef SEENBY_TOOL_WITH_REDIS
-  add_store_options(*command, "--store", options->remote)->excludes(history);
-  add_items_option(*command, options->items);
-  footer.append("\n  seenby select --store redis://127.0.0.1/ --candidates questions.txt --user ann");
-#else
-  history->required();
-#endif
-  command->footer(footer);
+      "  seenby select --history events.tsv --candidates questions.txt --user ann --user ben --limit 10\n"
+      "  seenby select --store redis://127.0.0.1/ --candidates questions.txt --user ann");
   command->callback([options] { select(*options); });
 }
 

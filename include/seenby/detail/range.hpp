@@ -37,12 +37,15 @@ concept ContiguousRange = SizedRange<Range> && std::contiguous_iterator<RangeIte
   std::ranges::data(range);
 };
 
-/// Throws std::invalid_argument when there is less room than answers.
-inline void require_room(std::size_t needed, std::size_t room) {
-  if (room >= needed) return;
+[[noreturn]] inline void refuse_room(std::size_t needed, std::size_t room) {
   std::string message = "seenby: expected room for ";
   message.append(std::to_string(needed)).append(" answers, got ").append(std::to_string(room));
   throw std::invalid_argument(message);
+}
+/// Throws std::invalid_argument when there is less room than answers. Small enough that a caller's compiler sees the
+/// bound.
+inline void require_room(std::size_t needed, std::size_t room) {
+  if (room < needed) refuse_room(needed, room);
 }
 
 }  // namespace seenby::detail

@@ -23,20 +23,20 @@
 #include "input_error.hpp"
 #include "progress.hpp"
 #include "random.hpp"
-#include "redis/remote_store.hpp"
 #include "report.hpp"
 #include "seenby/select/seen_filter.hpp"
+#include "store_url.hpp"
 #include "units.hpp"
 
 namespace seenby::tool {
 namespace {
 
 using Pool = CandidatePool<std::string>;
-using Filter = SeenFilter<RemoteStore>;
+using Filter = SeenFilter<RedisTextStore>;
 using Clock = std::chrono::steady_clock;
 
 struct BenchOptions {
-  RemoteStoreOptions remote;
+  StoreOptions remote;
   std::string users = "1000";
   std::string items = "200";
   std::string candidates = "100";
@@ -215,14 +215,13 @@ void print(const BenchFigures& figures, const BenchSettings& settings, bool json
 
 void bench(BenchOptions options) {
   const BenchSettings settings = parse_settings(options);
-  StorePolicy policy;
-  policy.wrong_hide_rate = parse_rate("--fpr", options.fpr);
-  policy.users_per_request = static_cast<std::uint32_t>(settings.users_per_request);
+  options.remote.fpr = options.fpr;
+  options.remote.users_per_request = options.users_per_request;
   options.remote.prefix.append("bench:").append(std::to_string(::getpid())).append(":");
   redis::RedisStoreOptions store_options;
   store_options.time_to_live = redis::TimeToLive::fixed;  // should this process die before it removes its keys
   store_options.ttl = std::chrono::hours(1);
-  Filter filter(open_store(options.remote, policy, store_options));
+  Filter filter(open_redis(options.remote, policy_of(options.remote), store_options));
   const Population population(filter, settings);
   redis::Executor& executor = filter.store().protocol().executor();
   const auto cpu_before = server_cpu_seconds(executor);

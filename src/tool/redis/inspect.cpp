@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// seenby inspect: what a user's filters in Redis hold.
+// seenby inspect over Redis: a user's filters.
 
-#include <CLI/CLI.hpp>
+#include "inspect.hpp"
+
 #include <array>
 #include <bit>
 #include <chrono>
@@ -10,7 +11,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
@@ -19,10 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "commands.hpp"
 #include "input_error.hpp"
 #include "redis/protocol/store_value.hpp"
-#include "redis/remote_store.hpp"
 #include "report.hpp"
 #include "seenby/filters/bloom_filter_view.hpp"
 #include "seenby/filters/layout/classic.hpp"
@@ -31,12 +29,6 @@
 
 namespace seenby::tool {
 namespace {
-
-struct InspectOptions {
-  RemoteStoreOptions remote;
-  std::string user;
-  bool json = false;
-};
 
 /// One filter and what its bits say.
 struct FilterFigures {
@@ -60,7 +52,7 @@ struct KeyFigures {
 /// Reads keys and reports what is wrong with them by name.
 class Inspector {
  public:
-  explicit Inspector(const RemoteStore& store) : store_(store), hash_{Xxh3Hash::kind, seed_check(store.hasher())} {}
+  explicit Inspector(const RedisTextStore& store) : store_(store), hash_{Xxh3Hash::kind, seed_check(store.hasher())} {}
 
   [[nodiscard]] std::vector<KeyFigures> inspect(const std::string& user) const {
     const std::string key = store_.key_of(user);
@@ -133,7 +125,7 @@ class Inspector {
     return figures;
   }
 
-  const RemoteStore& store_;
+  const RedisTextStore& store_;
   redis::HashIdentity hash_;
 };
 
@@ -209,29 +201,16 @@ Report as_report(const std::vector<KeyFigures>& keys) {
   return report;
 }
 
-void inspect(const InspectOptions& options) {
-  const RemoteStore store = open_store(options.remote, {});
+}  // namespace
+
+void inspect_redis(const InspectOptions& options) {
+  const RedisTextStore store = open_redis(options.store, policy_of(options.store));
   const auto keys = Inspector(store).inspect(options.user);
   if (options.json) {
     std::cout << as_json(options.user, keys).dump(2) << '\n';
   } else {
     std::cout << as_report(keys);
   }
-}
-
-}  // namespace
-
-void add_inspect(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("inspect", "Show what a user's filters in Redis hold");
-  const auto options = std::make_shared<InspectOptions>();
-  add_store_options(*command, "store", options->remote)->required();
-  command->add_option("user", options->user, "The user's name")->type_name("USER")->required();
-  command->add_flag("--json", options->json, "Print one JSON object");
-  command->footer(
-      "Reads, and changes nothing. With --window each slice is a key of its own, and all that are left are shown.\n\n"
-      "Example:\n"
-      "  seenby inspect redis://127.0.0.1/ ann");
-  command->callback([options] { inspect(*options); });
 }
 
 }  // namespace seenby::tool

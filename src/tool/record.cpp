@@ -18,23 +18,19 @@
 #include "input_error.hpp"
 #include "item_kind.hpp"
 #include "progress.hpp"
-#include "redis/remote_store.hpp"
 #include "seenby/select/seen_filter.hpp"
+#include "store_url.hpp"
 #include "units.hpp"
 
 namespace seenby::tool {
 namespace {
 
 struct RecordOptions {
-  RemoteStoreOptions remote;
+  StoreOptions store;
   std::string events;
-  std::string fpr = "0.01";
-  std::string users_per_request = "1";
   LogOptions log;
   std::string items;
 };
-
-using Filter = SeenFilter<RemoteStore>;
 
 /// Events of one user that are recorded in one call: those of one slice, since a store cannot tell them apart.
 struct Batch {
@@ -59,7 +55,7 @@ std::vector<Batch> batches_of(std::vector<Event>& events, const StorePolicy& pol
 }
 
 /// Records items under the time they were seen at, where the filter takes one; otherwise they count as seen now.
-template <class Item>
+template <class Filter, class Item>
 Result<RecordOutcome> record_at(Filter& filter, const std::string& user, const std::vector<Item>& items, Time when) {
   if constexpr (requires { filter.record_all(user, items, when); }) {
     return filter.record_all(user, items, when);
@@ -68,7 +64,7 @@ Result<RecordOutcome> record_at(Filter& filter, const std::string& user, const s
   }
 }
 
-template <class Item, class ItemOf>
+template <class Item, class Filter, class ItemOf>
 void record_batches(Filter& filter, EventLog& log, const ItemOf& item_of) {
   Progress progress("recording", log.events.size());
   std::vector<Item> items;
@@ -81,18 +77,14 @@ void record_batches(Filter& filter, EventLog& log, const ItemOf& item_of) {
   }
 }
 
-void record(const RecordOptions& options) {
-  StorePolicy policy;
-  policy.wrong_hide_rate = parse_rate("--fpr", options.fpr);
-  policy.users_per_request =
-      static_cast<std::uint32_t>(parse_between("--users-per-request", options.users_per_request, 255));
-  Filter filter(open_store(options.remote, policy));
+template <class Filter>
+void record(Filter& filter, const RecordOptions& options) {
   EventLog log = read_events(options.events, options.log);
   report_doubts(log);
   const auto name_of = [&](std::uint64_t item) -> const std::string& {
     return log.items.name(static_cast<std::uint32_t>(item));
   };
-  const ItemKind kind = kind_of_items(options.items, log.items.size(), name_of);
+  const ItemKind kind = kind_of_items(items_in(options.store, options.items), log.items.size(), name_of);
   if (kind == ItemKind::integer) {
     record_batches<std::uint64_t>(filter, log, [&](std::uint32_t item) { return *canonical_integer(name_of(item)); });
   } else {
@@ -103,26 +95,29 @@ void record(const RecordOptions& options) {
             << time_span(log) << "; items are " << (kind == ItemKind::integer ? "integers" : "text") << '\n';
 }
 
+void record(const RecordOptions& options) {
+  with_store(options.store, policy_of(options.store), IfMissing::create, [&](auto& store) {
+    SeenFilter filter(std::move(store));
+    record(filter, options);
+  });
+}
+
 }  // namespace
 
 void add_record(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("record", "Mark a log's events as seen, in a store in Redis");
+  CLI::App* command = app.add_subcommand("record", "Mark a log's events as seen in a store");
   const auto options = std::make_shared<RecordOptions>();
-  add_store_options(*command, "store", options->remote)->required();
+  add_store_options(*command, "store", options->store)->required();
   command->add_option("events", options->events, "TSV or CSV of user, item, time; '-' for standard input")
       ->type_name("EVENTS")
       ->required();
-  command->add_option("--fpr", options->fpr, "Rate at which a fresh candidate may be hidden, end to end: 0.01 or 1%")
-      ->type_name("RATE")
-      ->capture_default_str();
-  command->add_option("--users-per-request", options->users_per_request, "Users a candidate must be new to")
-      ->type_name("N")
-      ->capture_default_str();
+  add_policy_options(*command, options->store);
   add_items_option(*command, options->items);
   add_log_options(*command, options->log);
   command->footer(
       "One batched write a user, or with a window one for each of its slices, under the time of the events. Stops at\n"
-      "the first write that fails; recording the log again does no harm.\n\n"
+      "the first write that fails; recording the log again does no harm. seenby ingest keeps a history beside the "
+      "store.\n\n"
       "Example:\n"
       "  seenby record redis://127.0.0.1/ events.tsv --users-per-request 2");
   command->callback([options] { record(*options); });
