@@ -22,7 +22,9 @@ namespace seenby::redis {
 /// `write_lag` before one begins are carried into it.
 ///
 /// A check is a round trip: worth it where what it saves costs more (`ExistenceGate::saved_ns_per_check` says how to
-/// tell). A failover that loses acknowledged writes of Redis loses ids: rebuild after one. Thread-safe.
+/// tell). A server that lost all of the set says `unknown` until the next rebuild is committed; begin that write_lag
+/// after the loss, since the ids that were added just before are lost with it. A failover that loses only the last
+/// acknowledged writes of Redis loses ids unseen: rebuild after one. Thread-safe.
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class SharedGate {
  public:
@@ -32,8 +34,8 @@ class SharedGate {
   SharedGate(std::shared_ptr<Executor> executor, std::string name, SharedSetOptions options, Hash hash = {})
       : set_(std::move(executor), std::move(name), lagging(std::move(options)), std::move(hash)) {}
 
-  /// Makes an empty gate, which says "absent" of everything: for databases that are empty too. For others fill the
-  /// first version with begin_rebuild() while no reader asks yet.
+  /// Makes an empty gate, which says "absent" of everything: for databases that are empty too. For others begin with
+  /// begin_rebuild(): all ids are `unknown` until its commit().
   Result<bool> create() { return set_.create(); }
   /// Makes an id pass at every server. Call it before the record becomes visible, and let the writer fail with it.
   Result<void> add(const Item& id) {

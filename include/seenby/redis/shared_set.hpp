@@ -31,12 +31,14 @@ struct SharedSetOptions {
 };
 
 struct SharedSetInfo {
-  std::uint64_t version = 0;  ///< which is asked; 1 after create()
+  std::uint64_t version = 0;  ///< which is asked; later ones are larger
   std::uint64_t next = 0;     ///< the version in the making; 0: none
   std::uint64_t items = 0;    ///< adds that were certainly new, since the version began
   std::uint64_t expected_items = 0;
   double target_fpr = 0;
   std::uint64_t bytes = 0;  ///< of bits
+  /// Nothing is lost past it, and more passes that was never added: time for begin_rebuild() with more expected_items.
+  [[nodiscard]] bool over_capacity() const noexcept { return items > expected_items; }
 };
 
 /// The commands behind SharedSet. A set is a hash, "PREFIX{NAME}", which names the version that is asked, the one in
@@ -95,7 +97,8 @@ class SharedSet {
         protocol_(std::make_unique<SharedSetProtocol>(std::move(executor), std::move(name), std::move(options),
                                                       Hash::kind, seed_check(hash))) {}
 
-  /// Makes the set where there is none; true when this call did. Errors: the transport's, parameter_mismatch.
+  /// Makes an empty set where there is none and none in the making; true when this call did. Errors: the transport's,
+  /// parameter_mismatch.
   Result<bool> create() { return protocol_->create(); }
   /// Removes the set and all its versions; true when there was one.
   Result<bool> drop() { return protocol_->drop(); }
@@ -148,7 +151,9 @@ class SharedSet {
     SharedSet* set_;
     std::uint64_t version_;
   };
-  /// Errors: `conflict` while another builder holds the lease, the transport's. The set must outlive what it returns.
+  /// Where there is no set, or the server lost it, this makes the first version: until its commit() both add and
+  /// may_contain are `unavailable`. Errors: `conflict` while another builder holds the lease, the transport's. The set
+  /// must outlive what it returns.
   [[nodiscard]] Result<Rebuild> begin_rebuild(std::uint64_t expected_items) {
     auto version = protocol_->begin_rebuild(expected_items);
     if (!version) return std::move(version).error();

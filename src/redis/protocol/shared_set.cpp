@@ -133,8 +133,8 @@ class SharedSetProtocol::State {
   Result<bool> create() {
     const Shape shape = shape_for(options_.expected_items, options_.target_fpr, hash_, seed_check_);
     auto known = load();
-    if (known) return false;
-    if (known.error().code != ErrorCode::unavailable) return std::move(known).error();
+    if (known && known->current != 0) return false;
+    if (!known && known.error().code != ErrorCode::unavailable) return std::move(known).error();
     // The bits first, then the name: a client that finds the name finds the bits.
     auto version = make_bits(shape);
     if (!version) return std::move(version).error();
@@ -157,7 +157,7 @@ class SharedSetProtocol::State {
 
   Result<void> check(std::span<const Digest> digests, std::span<std::uint8_t> out) {
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
-      auto versions = known();
+      auto versions = serving();
       if (!versions) return std::move(versions).error();
       auto current = ask(*versions, digests, out);
       if (!current) return std::move(current).error();
@@ -168,7 +168,8 @@ class SharedSetProtocol::State {
   }
 
   Result<SharedSetInfo> info() {
-    auto versions = load();
+    forget_versions();
+    auto versions = serving();
     if (!versions) return std::move(versions).error();
     const Command asked = Command::with_key(1, "HGET", key_, field("items", versions->current));
     auto items = execute_one(*executor_, asked, deadline());
@@ -191,24 +192,31 @@ class SharedSetProtocol::State {
   }
 
   Result<std::uint64_t> begin_rebuild(std::uint64_t expected_items) {
-    if (auto there = load(); !there) return std::move(there).error();
+    // Where there is none, or no longer, it becomes the first: nobody is told "absent" before it is whole.
+    if (auto there = load(); !there && there.error().code != ErrorCode::unavailable) return std::move(there).error();
     detail::require_items(expected_items);
     const Shape shape = shape_for(expected_items, options_.target_fpr, hash_, seed_check_);
     auto version = make_bits(shape);
     if (!version) return version;
     auto begun = script(scripts::begin_rebuild(),
                         {std::to_string(*version), encode(shape), std::to_string(options_.build_lease.count())});
-    if (!begun) return std::move(begun).error();
     forget_versions();
-    const Reply::Array* const recent = begun->array();
-    if (recent == nullptr) return conflict("another rebuild is under way");
+    if (begun && begun->array() == nullptr) return conflict("another rebuild is under way");
+    auto carried = begun ? carry(*version, *begun->array()) : Result<void>(std::move(begun).error());
+    if (carried) return version;
+    // The server may think that it has begun: others would have to wait for the lease.
+    (void)abandon(*version);
+    return std::move(carried).error();
+  }
+
+  /// Adds what was added to the set within write_lag.
+  Result<void> carry(std::uint64_t version, const Reply::Array& recent) {
     std::vector<Digest> carried;
-    for (const Reply& digest : *recent) {
+    for (const Reply& digest : recent) {
       if (digest.string() == nullptr || digest.string()->size() != 8) return unexpected("digests", digest);
       carried.emplace_back(detail::load_le<std::uint64_t>(reinterpret_cast<const std::byte*>(digest.string()->data())));
     }
-    if (auto added = add_to(*version, carried); !added) return std::move(added).error();
-    return version;
+    return add_to(version, carried);
   }
 
   Result<void> add_to(std::uint64_t version, std::span<const Digest> digests) {
@@ -262,6 +270,9 @@ class SharedSetProtocol::State {
     return named(ErrorCode::unavailable,
                  "expected all of its bits, but a part is gone (evicted or expired): rebuild it");
   }
+  [[nodiscard]] Error missing() const {
+    return named(ErrorCode::unavailable, "expected a set, but there is none: create() it, or rebuild what was lost");
+  }
   [[nodiscard]] Error conflict(std::string_view why) const { return named(ErrorCode::conflict, why); }
   [[nodiscard]] Error moved_on() const {
     return named(ErrorCode::conflict, "expected to ask one version, but it was switched 16 times meanwhile");
@@ -289,11 +300,17 @@ class SharedSetProtocol::State {
     }
     return load();
   }
+  /// The versions of a set that can be asked.
+  [[nodiscard]] Result<Versions> serving() {
+    auto versions = known();
+    if (versions && versions->current == 0) return missing();
+    return versions;
+  }
   void forget_versions() {
     const std::lock_guard lock(mutex_);
     versions_.reset();
   }
-  /// Reads the set's hash.
+  /// Reads the set's hash. Without a current version there is one in the making.
   Result<Versions> load() {
     auto reply = execute_one(*executor_, Command::with_key(1, "HGETALL", key_), deadline());
     if (!reply) return named(reply.error().code, reply.error().message);
@@ -306,15 +323,18 @@ class SharedSetProtocol::State {
     Versions found;
     if (by_name.contains("current")) found.current = number(*by_name["current"]);
     if (by_name.contains("next")) found.next = number(*by_name["next"]);
-    if (found.current == 0) return named(ErrorCode::unavailable, "expected a set, but there is none: create() it");
-    auto shape = shape_of(by_name, found.current);
-    if (!shape) return std::move(shape).error();
-    found.shape = *shape;
+    if (found.current == 0 && found.next == 0) return missing();
+    if (found.current != 0) {
+      auto shape = shape_of(by_name, found.current);
+      if (!shape) return std::move(shape).error();
+      found.shape = *shape;
+    }
     if (found.next != 0) {
       auto next = shape_of(by_name, found.next);
       if (!next) return std::move(next).error();
       found.next_shape = *next;
     }
+    if (found.current == 0) return found;  // not for long
     const std::lock_guard lock(mutex_);
     versions_ = found;
     return found;
@@ -332,8 +352,18 @@ class SharedSetProtocol::State {
 
   /// A new version's strings, all zeros, which expire unless the version is committed.
   Result<std::uint64_t> make_bits(const Shape& shape) {
-    auto reply = execute_one(*executor_, Command::with_key(1, "INCR", key_ + ":versions"), deadline());
-    if (!reply) return named(reply.error().code, reply.error().message);
+    // A server that lost its data must not count from 1 again: to a process that knows another version 1, of another
+    // size, every item would be absent. So the count begins at the time.
+    const std::string counter = key_ + ":versions";
+    const std::int64_t ms =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count();
+    const std::vector<Command> counted{Command::with_key(1, "SET", counter, ms, "NX"),
+                                       Command::with_key(1, "INCR", counter)};
+    auto replies = executor_->execute(counted, deadline());
+    if (!replies) return named(replies.error().code, replies.error().message);
+    const Reply* const reply = &replies->back();
+    if (reply->is_error()) return named(reply->error()->code, reply->error()->message);
     if (reply->integer() == nullptr) return unexpected("a version number", *reply);
     const auto version = static_cast<std::uint64_t>(*reply->integer());
     std::vector<Command> batch;
@@ -353,7 +383,7 @@ class SharedSetProtocol::State {
 
   Result<void> add_part(std::span<const Digest> digests, std::span<std::uint8_t> fresh) {
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
-      auto versions = known();
+      auto versions = serving();
       if (!versions) return std::move(versions).error();
       std::string positions;
       append_positions(positions, versions->shape, digests);

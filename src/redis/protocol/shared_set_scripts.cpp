@@ -40,14 +40,16 @@ end
 local building, recent = KEYS[1] .. ':building', KEYS[1] .. ':recent'
 )lua";
 
-Script with_helpers(const char* body) { return Script(std::string(set_bits).append(body)); }
+Script with_helpers(const char* body, std::size_t longest_reply = 4'096) {
+  return Script(std::string(set_bits).append(body), longest_reply);
+}
 
 }  // namespace
 
 const Script& publish_set() {
   static const Script script = with_helpers(R"lua(
 local version = ARGV[1]
-if redis.call('HEXISTS', KEYS[1], 'current') == 1 then
+if redis.call('HEXISTS', KEYS[1], 'current') == 1 or redis.call('EXISTS', building) == 1 then
   for partition = 0, tonumber(ARGV[3]) - 1 do redis.call('DEL', KEYS[1] .. ':' .. version .. ':' .. partition) end
   return 0
 end
@@ -87,7 +89,8 @@ if lag > 0 then
   redis.call('PEXPIRE', recent, lag * 2)
 end
 return table.concat(flags)
-)lua");
+)lua",
+                                            8'192);  // a letter an item
   return script;
 }
 
@@ -101,7 +104,8 @@ end
 redis.call('HSET', KEYS[1], 'shape ' .. ARGV[1], ARGV[2], 'next', ARGV[1])
 redis.call('SET', building, ARGV[1], 'PX', ARGV[3])
 return redis.call('ZRANGE', recent, 0, -1)
-)lua");
+)lua",
+                                            std::size_t{512} << 20);  // all that was added within write_lag
   return script;
 }
 
