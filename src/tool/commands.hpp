@@ -16,6 +16,8 @@ void add_record(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_repair(CLI::App& app);
 void add_inspect(CLI::App& app);
+/// hide, unhide and hidden.
+void add_hide(CLI::App& app);
 // With seenby::ingest alone.
 void add_ingest(CLI::App& app);
 // With seenby::redis alone.

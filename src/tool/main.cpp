@@ -77,6 +77,7 @@ int run(int argc, char** argv) {
   seenby::tool::add_verify(app);
   seenby::tool::add_repair(app);
   seenby::tool::add_inspect(app);
+  seenby::tool::add_hide(app);
 #ifdef SEENBY_TOOL_WITH_REDIS
   seenby::tool::add_bench(app);
 #endif
