@@ -119,11 +119,11 @@ class MemoryHistory {
 
   [[nodiscard]] Result<std::vector<User>> users(const std::optional<User>& after, std::size_t limit) const {
     std::vector<User> page;
-    const auto last = after ? std::optional(detail::user_key(*after)) : std::nullopt;
-    for (std::size_t i = last ? index_of(*last) : 0; i < shards_.size() && page.size() < limit; ++i) {
+    const detail::UserKey last = after ? detail::user_key(*after) : detail::UserKey{};
+    for (std::size_t i = after ? index_of(last) : 0; i < shards_.size() && page.size() < limit; ++i) {
       const Shard& shard = shards_[i];
       const std::shared_lock lock(shard.mutex);
-      auto at = last && i == index_of(*last) ? shard.users.upper_bound(*last) : shard.users.begin();
+      auto at = after && i == index_of(last) ? shard.users.upper_bound(last) : shard.users.begin();
       for (; at != shard.users.end() && page.size() < limit; ++at) page.push_back(at->second.user);
     }
     return page;

@@ -48,7 +48,7 @@ SEENBY_AVX2_INLINE bool test(SplitBlockRef filter, const Digest& digest) noexcep
 
 /// As `test`, for callers that are not built for AVX2 themselves.
 [[gnu::target("avx2"), gnu::noinline]] inline bool test_called(SplitBlockRef filter, Digest digest) noexcept {
-  return test(filter, digest);
+  return avx2::test(filter, digest);
 }
 
 template <class... Filters>
