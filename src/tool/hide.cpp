@@ -60,7 +60,7 @@ void hide(const HideOptions& options) {
   with_filter(options, IfMissing::create, [&](auto& filter, auto item) {
     std::size_t count = 0;
     for (const std::string& name : options.names) {
-      count += value_of(filter.hide(options.user, item_of<decltype(item)>(name))) ? 1 : 0;
+      count += value_of(filter.hide(options.user, item_of<decltype(item)>(name))) ? 1U : 0U;
     }
     std::cout << "hid " << count << " of " << options.names.size() << " from " << in_quotes(options.user)
               << (count == options.names.size() ? "\n" : "; the others were hidden already\n");
@@ -71,7 +71,7 @@ void unhide(const HideOptions& options) {
   with_filter(options, IfMissing::refuse, [&](auto& filter, auto item) {
     std::size_t count = 0;
     for (const std::string& name : options.names) {
-      count += value_of(filter.unhide(options.user, item_of<decltype(item)>(name))) ? 1 : 0;
+      count += value_of(filter.unhide(options.user, item_of<decltype(item)>(name))) ? 1U : 0U;
     }
     std::cout << "took back " << count << " of " << options.names.size() << " hides of " << in_quotes(options.user)
               << (count == options.names.size() ? "\n" : "; the others were not hidden\n");

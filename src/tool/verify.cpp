@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -57,7 +58,7 @@ struct VerifyFigures {
 
 /// All users of the history, or so many of them, each as likely.
 template <class Item>
-std::vector<std::string> sample_users(const History<Item>& history, std::optional<std::uint64_t> most) {
+std::vector<std::string> sample_users(const History<Item>& history, std::uint64_t most) {
   constexpr std::size_t page_size = 10'000;
   std::vector<std::string> users;
   std::uint64_t listed = 0;
@@ -67,9 +68,9 @@ std::vector<std::string> sample_users(const History<Item>& history, std::optiona
     const std::vector<std::string> page = value_of(history.users(after, page_size));
     for (const std::string& user : page) {
       ++listed;
-      if (!most || users.size() < *most) {
+      if (users.size() < most) {
         users.push_back(user);
-      } else if (const std::uint64_t place = random.below(listed); place < *most) {
+      } else if (const std::uint64_t place = random.below(listed); place < most) {
         users[place] = user;
       }
     }
@@ -193,7 +194,8 @@ void print(const VerifyFigures& figures, bool json) {
 }
 
 void verify(const VerifyOptions& options) {
-  const auto most = options.sample.empty() ? std::nullopt : std::optional(parse_count("--sample", options.sample));
+  const std::uint64_t most =
+      options.sample.empty() ? std::numeric_limits<std::uint64_t>::max() : parse_count("--sample", options.sample);
   VerifyFigures figures;
   const auto verify_as = [&](auto item) {
     using Item = decltype(item);
