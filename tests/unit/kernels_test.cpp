@@ -292,7 +292,7 @@ TEST_CASE("several filters are counted together, however many there are", "[kern
       scalar_kernel().check(refs.back(), digests.data(), digests.size(), expected.data(), Answers::add);
     }
     std::vector<std::uint8_t> seen(digests.size(), canary);
-    seenby::detail::check_all(refs, digests.data(), digests.size(), seen.data());
+    seenby::detail::check_all(refs.data(), refs.size(), digests.data(), digests.size(), seen.data());
     CAPTURE(users);
     REQUIRE(seen == expected);
   }

@@ -9,7 +9,9 @@
 #include <string>
 #include <utility>
 
-namespace seenby::detail {
+#include "seenby/config.hpp"
+
+SEENBY_DETAIL_BEGIN
 
 template <class Range>
 using RangeIterator = decltype(std::ranges::begin(std::declval<Range&>()));
@@ -48,4 +50,4 @@ inline void require_room(std::size_t needed, std::size_t room) {
   if (room < needed) refuse_room(needed, room);
 }
 
-}  // namespace seenby::detail
+SEENBY_DETAIL_END

@@ -279,18 +279,19 @@ template <class... Filters>
 /// Answers all candidates for one filter or two, precomputing their lanes on the way.
 [[gnu::noinline]] SEENBY_AVX512 inline void check_without_lanes(const Digest* digests, std::size_t count,
                                                                 std::uint8_t* seen, Answers answers,
-                                                                std::span<const SplitBlockRef> filters) noexcept {
+                                                                const SplitBlockRef* filters,
+                                                                std::size_t filter_count) noexcept {
   constexpr std::size_t at_once = 4;
-  const SplitBlockRef& last = filters.back();
+  const SplitBlockRef& last = filters[filter_count - 1];
   const std::uint32_t block_counts[] = {(filters[0].block_count - 1U) % small_filter_blocks + 1,
                                         (last.block_count - 1U) % small_filter_blocks + 1};
   DigestLanes own[at_once];
   for (std::size_t i = 0; i < count; i += at_once * small_step) {
     const std::size_t next = std::min(count - i, at_once * small_step);
     for (std::size_t j = 0; j < next; j += small_step) {
-      precompute_step(digests + i + j, present_of(next - j), {block_counts, filters.size()}, own[j / small_step]);
+      precompute_step(digests + i + j, present_of(next - j), {block_counts, filter_count}, own[j / small_step]);
     }
-    if (filters.size() == 1) {
+    if (filter_count == 1) {
       check_lanes(own, next, seen + i, answers, last);
     } else {
       check_lanes(own, next, seen + i, answers, filters[0], last);
@@ -303,7 +304,7 @@ template <class... Filters>
                                                Answers answers, Filters... filters) noexcept {
   if (digests.lanes != nullptr) return check_lanes(digests.lanes, count, seen, answers, filters...);
   const SplitBlockRef all[] = {filters...};
-  check_without_lanes(digests.first, count, seen, answers, all);
+  check_without_lanes(digests.first, count, seen, answers, all, sizeof...(filters));
 }
 
 SEENBY_AVX512_END

@@ -40,7 +40,8 @@ struct alignas(64) DigestLanes {
 };
 
 /// The lanes of the candidates from `offset` on; null where none begin there.
-[[nodiscard]] constexpr const DigestLanes* lanes_at(const DigestLanes* lanes, std::size_t offset) noexcept {
+[[nodiscard, gnu::always_inline]] constexpr const DigestLanes* lanes_at(const DigestLanes* lanes,
+                                                                        std::size_t offset) noexcept {
   const bool begins = lanes != nullptr && offset % DigestLanes::candidates == 0;
   return begins ? lanes + offset / DigestLanes::candidates : nullptr;
 }
@@ -51,10 +52,10 @@ struct LanesOf {
   const DigestLanes* lanes = nullptr;
   const Digest* digests = nullptr;
 
-  [[nodiscard]] constexpr const DigestLanes* serving(const Digest* asked) const noexcept {
+  [[nodiscard, gnu::always_inline]] constexpr const DigestLanes* serving(const Digest* asked) const noexcept {
     return asked == digests ? lanes : nullptr;
   }
-  [[nodiscard]] constexpr LanesOf from(std::size_t offset) const noexcept {
+  [[nodiscard, gnu::always_inline]] constexpr LanesOf from(std::size_t offset) const noexcept {
     const DigestLanes* const there = lanes_at(lanes, offset);
     return there == nullptr ? LanesOf{} : LanesOf{there, digests + offset};
   }
@@ -64,9 +65,11 @@ struct LanesOf {
 class DigestsRef {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): digests without lanes are a pointer
-  constexpr DigestsRef(const Digest* digests, const DigestLanes* precomputed = nullptr) noexcept
+  [[gnu::always_inline]] constexpr DigestsRef(const Digest* digests, const DigestLanes* precomputed = nullptr) noexcept
       : first(digests), lanes(precomputed) {}
-  [[nodiscard]] constexpr const Digest& operator[](std::size_t i) const noexcept { return first[i]; }
+  [[nodiscard, gnu::always_inline]] constexpr const Digest& operator[](std::size_t i) const noexcept {
+    return first[i];
+  }
 
   const Digest* first;
   const DigestLanes* lanes;
@@ -77,10 +80,12 @@ struct DigestSpan {
   std::span<const Digest> digests;
   const DigestLanes* lanes = nullptr;
 
-  [[nodiscard]] constexpr std::size_t size() const noexcept { return digests.size(); }
-  [[nodiscard]] constexpr DigestsRef data() const noexcept { return {digests.data(), lanes}; }
-  [[nodiscard]] constexpr const Digest& operator[](std::size_t i) const noexcept { return digests[i]; }
-  [[nodiscard]] constexpr DigestSpan subspan(std::size_t offset, std::size_t count) const noexcept {
+  [[nodiscard, gnu::always_inline]] constexpr std::size_t size() const noexcept { return digests.size(); }
+  [[nodiscard, gnu::always_inline]] constexpr DigestsRef data() const noexcept { return {digests.data(), lanes}; }
+  [[nodiscard, gnu::always_inline]] constexpr const Digest& operator[](std::size_t i) const noexcept {
+    return digests[i];
+  }
+  [[nodiscard, gnu::always_inline]] constexpr DigestSpan subspan(std::size_t offset, std::size_t count) const noexcept {
     return {digests.subspan(offset, count), lanes_at(lanes, offset)};
   }
 };

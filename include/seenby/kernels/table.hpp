@@ -19,8 +19,9 @@
 // With SEENBY_COMPILED the kernels' code is in a library, and a unit compiles none of it.
 #if defined(SEENBY_COMPILED)
 namespace seenby::detail {
-extern const std::span<const Kernel> library_kernels;
-}
+extern const Kernel* const library_kernels;
+extern const std::size_t library_kernel_count;
+}  // namespace seenby::detail
 #if defined(__AVX2__)
 #include "seenby/kernels/avx2.hpp"
 #endif
@@ -30,12 +31,27 @@ extern const std::span<const Kernel> library_kernels;
 
 SEENBY_DETAIL_BEGIN
 
+/// Kernels in a row. Not a std::span, whose members would have one symbol for units of all instruction sets.
+class KernelList {
+ public:
+  constexpr KernelList(const Kernel* first, std::size_t count) noexcept : first_(first), count_(count) {}
+  [[nodiscard]] constexpr const Kernel* begin() const noexcept { return first_; }
+  [[nodiscard]] constexpr const Kernel* end() const noexcept { return first_ + count_; }
+  [[nodiscard]] constexpr std::size_t size() const noexcept { return count_; }
+  [[nodiscard]] constexpr const Kernel& front() const noexcept { return *first_; }
+  [[nodiscard]] constexpr const Kernel& operator[](std::size_t i) const noexcept { return first_[i]; }
+
+ private:
+  const Kernel* first_;
+  std::size_t count_;
+};
+
 /// Every kernel in this build, the slowest first; the machine may lack the later ones.
-[[nodiscard]] inline std::span<const Kernel> compiled_kernels() noexcept {
+[[nodiscard]] inline KernelList compiled_kernels() noexcept {
 #if defined(SEENBY_COMPILED)
-  return library_kernels;
+  return {library_kernels, library_kernel_count};
 #else
-  return every_kernel;
+  return {every_kernel, sizeof(every_kernel) / sizeof(Kernel)};
 #endif
 }
 
@@ -94,15 +110,15 @@ inline void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef dig
   kernel().check_pair(first, second, digests, count, seen, Answers::replace);
 }
 /// seen[i] = how many of the filters (at most 255) may contain digest i.
-inline void check_all(std::span<const SplitBlockRef> filters, DigestsRef digests, std::size_t count,
+inline void check_all(const SplitBlockRef* filters, std::size_t filter_count, DigestsRef digests, std::size_t count,
                       std::uint8_t* seen) noexcept {
-  if (filters.empty() && count > 0) std::memset(seen, 0, count);
+  if (filter_count == 0 && count > 0) std::memset(seen, 0, count);
   const Kernel& serving = kernel();
   Answers answers = Answers::replace;
-  for (; filters.size() >= 2; filters = filters.subspan(2), answers = Answers::add) {
+  for (; filter_count >= 2; filters += 2, filter_count -= 2, answers = Answers::add) {
     serving.check_pair(filters[0], filters[1], digests, count, seen, answers);
   }
-  if (!filters.empty()) serving.check(filters[0], digests, count, seen, answers);
+  if (filter_count != 0) serving.check(filters[0], digests, count, seen, answers);
 }
 /// As check, of a fingerprint table's live lanes.
 inline void check(const FingerprintRef& table, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {

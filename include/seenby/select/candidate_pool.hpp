@@ -39,7 +39,7 @@ class CandidatePool {
   /// Empty, to be assigned.
   explicit CandidatePool(Hash hash = {}) : hash_(std::move(hash)) {}
   /// Takes the items. O(n). Throws std::invalid_argument for more than 2^32 - 1 of them.
-  explicit CandidatePool(std::vector<Item> items, Hash hash = {})
+  explicit CandidatePool(std::vector<std::type_identity_t<Item>> items, Hash hash = {})
       : items_(std::move(items)), size_(items_.size()), hash_(std::move(hash)) {
     index_.hash(this->items(), hash_);
     index_.precompute();
@@ -49,7 +49,7 @@ class CandidatePool {
   requires std::convertible_to<detail::RangeReference<Range>, Item>
   explicit CandidatePool(const Range& items, Hash hash = {})
       : CandidatePool(std::vector<Item>(std::ranges::begin(items), std::ranges::end(items)), std::move(hash)) {}
-  CandidatePool(std::initializer_list<Item> items, Hash hash = {})
+  CandidatePool(std::initializer_list<std::type_identity_t<Item>> items, Hash hash = {})
       : CandidatePool(std::vector<Item>(items), std::move(hash)) {}
 
   /// Items whose digests the caller keeps beside them, made by the same hasher: nothing is hashed but the first, which

@@ -453,7 +453,7 @@ class Reader {
       if (is_simple(user)) simple.push_back(user.reads[0].filters[0]);
     }
     // Users of one filter go through the pair kernel together, one mask for two of them.
-    detail::check_all(simple, digests.data(), digests.size(), job.seen_by.data());
+    detail::check_all(simple.data(), simple.size(), digests.data(), digests.size(), job.seen_by.data());
     for (const UserRead& user : users) {
       if (user.state != UserState::known || is_simple(user)) continue;
       std::vector<std::uint8_t>& flags = workshop_.flags;

@@ -106,7 +106,7 @@ class MemoryReader {
       if (handle.kind() == RecordKind::extended || handle.kind() == RecordKind::table) return false;
       if (handle.kind() == RecordKind::filter) filters[filter_count++] = request.records[u].filter();
     }
-    check_all({filters.data(), filter_count}, digests.data(), digests.size(), seen_by);
+    check_all(filters.data(), filter_count, digests.data(), digests.size(), seen_by);
     for (std::size_t u = 0; u < request.count; ++u) {
       const Handle handle = request.records[u].handle;
       if (handle.kind() != RecordKind::exact) continue;
@@ -159,7 +159,7 @@ class MemoryReader {
     for (const LivePart& part : live.list()) {
       if (part.kind == RecordKind::filter) filters[count++] = blocks_ref(part.first, part.size);
     }
-    check_all({filters.data(), count}, digests.data(), digests.size(), hits);
+    check_all(filters.data(), count, digests.data(), digests.size(), hits);
     for (const LivePart& part : live.list()) {
       if (part.kind == RecordKind::exact) digests_check_add(part.first, part.size, digests.digests, hits);
       if (part.kind == RecordKind::table) { check_add(table_ref(part, newest), digests.data(), digests.size(), hits); }

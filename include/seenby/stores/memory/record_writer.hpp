@@ -180,7 +180,7 @@ class RecordWriter : public RecordParts<Words> {
  protected:
   using Base::append, Base::arena, Base::contains, Base::context, Base::counters, Base::digests_of, Base::explains;
   using Base::fill, Base::group, Base::is_over_budget, Base::keep, Base::keep_missing, Base::kept_of, Base::remove;
-  using Base::insert_in_table, Base::list_of, Base::tables_;
+  using Base::head_of, Base::insert_in_table, Base::list_of, Base::tables_;
   using Base::kept_, Base::parts_, Base::retired_, Base::structure_changed_, Base::require_room, Base::words_of;
 
  private:
@@ -221,12 +221,12 @@ class RecordWriter : public RecordParts<Words> {
       return;
     }
     keep(digests, slice);
-    const std::uint64_t least = usual == 0 ? context().initial_items : usual;
-    Part part = new_filter(std::max<std::uint64_t>(digests.size(), least), slice, 0);
+    const std::uint64_t least = tables_.empty() ? (usual == 0 ? context().initial_items : usual) : usual_successor();
+    Part part = new_filter(std::max<std::uint64_t>(digests.size(), least), slice, first_link());
     outcome.newly_added = fill(part, digests);
     if (part.items < digests.size() / 4 * 3 && part.size > 1) {  // mostly repeats: sized for what is different
       arena().release(part.block, part.size);
-      part = new_filter(std::max<std::uint64_t>(part.items, least), slice, 0);
+      part = new_filter(std::max<std::uint64_t>(part.items, least), slice, first_link());
       fill(part, digests);
     }
     parts_.insert_by_slice(part);
@@ -243,7 +243,7 @@ class RecordWriter : public RecordParts<Words> {
     // A chain goes on where an exact part was adopted into it; otherwise the digests become the first filter.
     Part filter =
         new_filter(std::max({std::uint64_t{all.size()}, context().initial_items, grown, usual_volume(part.slice)}),
-                   part.slice, part.link);
+                   part.slice, std::max(part.link, first_link()));
     fill(filter, all);
     retired_.emplace_back(part.block, part.size);
     part = filter;
@@ -276,6 +276,16 @@ class RecordWriter : public RecordParts<Words> {
     parts_.insert_by_slice(part);
   }
 
+  /// Filters that succeed a table which is too large to grow continue its chain, and share what it leaves.
+  [[nodiscard]] std::uint8_t first_link() const noexcept { return tables_.empty() ? 0 : 1; }
+  [[nodiscard]] double chain_share() const noexcept { return tables_.empty() ? 1 : 0.5; }
+  /// At least half as many items as the tables hold.
+  [[nodiscard]] std::uint64_t usual_successor() const noexcept {
+    std::uint64_t held = 0;
+    for (const Part& table : tables_) held += head_of(table).count;
+    return std::max(context().initial_items, held / (context().windowed() ? 2 * (context().slices + 1) : 2));
+  }
+
   /// A filter past what any may be large, as a damaged snapshot's counts can ask for, is no different from one that
   /// memory has no room for.
   [[nodiscard]] static FilterShape shape_or_out_of_memory(std::uint64_t items, double fpr) {
@@ -296,7 +306,7 @@ class RecordWriter : public RecordParts<Words> {
               .link = static_cast<std::uint8_t>(std::min(link, 255U)),
               .fpr = table.fpr()};
     if (tabled == 0) {
-      if (link > 0) part.fpr = link_fpr(context().rates.slice_rate, link, first_link_share);
+      if (link > 0) part.fpr = link_fpr(context().rates.slice_rate, link, first_link_share) * chain_share();
       const FilterShape shape = shape_or_out_of_memory(items, part.fpr);
       part.size = static_cast<std::uint32_t>(shape.bits / split_block_bits);
       part.capacity = static_cast<std::uint32_t>(sizing::capacity_of(shape, part.fpr));

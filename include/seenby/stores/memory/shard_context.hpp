@@ -47,10 +47,11 @@ struct ShardContext {
   [[nodiscard]] bool uses_tables() const noexcept {
     return !keep_digests && (windowed() || !has_history.load(std::memory_order_relaxed));
   }
-  /// What a table may err: all that the user may, or what a filter beside it leaves.
+  /// What a table may err. As a chain's first filter it leaves some to the filters that succeed it when it is too
+  /// large; beside a filter it has half of what that leaves.
   [[nodiscard]] double table_rate(bool beside_filter) const noexcept {
-    if (windowed()) return rates.slice_rate * (slices + 1);
-    return beside_filter ? rates.slice_rate * (1 - first_link_share) : rates.slice_rate;
+    if (windowed()) return rates.slice_rate * (slices + 1) * first_link_share;
+    return rates.slice_rate * (beside_filter ? (1 - first_link_share) / 2 : first_link_share);
   }
   [[nodiscard]] FingerprintWindow window_at(std::uint32_t newest) const noexcept {
     return {.newest = static_cast<std::uint8_t>(newest), .max_age = static_cast<std::uint8_t>(slices)};
