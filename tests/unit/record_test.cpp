@@ -28,7 +28,6 @@ using Store = test::ExactStore<>;
 namespace {
 
 constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
 
 }  // namespace
 
