@@ -21,7 +21,7 @@ packages=(
 )
 for preset in "$@"; do
   case $preset in
-    clang* | asan-ubsan | tsan) packages+=(clang libclang-rt-dev) ;;
+    clang* | asan-ubsan* | tsan*) packages+=(clang libclang-rt-dev) ;;
     bench) packages+=(libbenchmark-dev libboost-dev libbloom-dev libroaring-dev) ;;
   esac
 done
@@ -52,7 +52,7 @@ umbrella_seconds() {
 # ThreadSanitizer's runtime does not know every address space layout; without randomisation it knows ours.
 run_ctest() {
   local wrapper=()
-  if [ "$1" = tsan ] && setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
+  if [[ $1 = tsan* ]] && setarch -R true 2>/dev/null; then wrapper=(setarch -R); fi
   "${wrapper[@]}" ctest --preset "$1" --no-label-summary --parallel "$(nproc)"
 }
 

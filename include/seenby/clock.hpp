@@ -43,7 +43,7 @@ class Clock {
   Clock(std::function<Time()> wall, std::function<std::chrono::seconds()> steady)
       : wall_(std::move(wall)), steady_(std::move(steady)) {}
   /// A clock of its own time, which jumps when its owner says so: every jump is believed at once.
-  [[nodiscard]] static Clock simulated(std::function<Time()> time) {
+  [[nodiscard]] static Clock simulated(const std::function<Time()>& time) {
     return {time, [time] { return time().time_since_epoch(); }};
   }
 

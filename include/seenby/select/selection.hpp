@@ -215,7 +215,7 @@ class Selection {
  public:
   using value_type = ItemPick<Item>;
 
-  class const_iterator {
+  class const_iterator {  // NOLINT(readability-identifier-naming): a container's name for it
    public:
     using value_type = ItemPick<Item>;
     using difference_type = std::ptrdiff_t;

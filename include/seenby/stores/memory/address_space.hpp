@@ -57,6 +57,7 @@ class AddressSpace {
   [[nodiscard, gnu::always_inline]] std::uint64_t* at(std::uint32_t granule) const noexcept {
     const std::uint32_t masked = granule & mask_.load(std::memory_order_relaxed);
     const auto segment = 31U ^ static_cast<unsigned>(std::countl_zero((masked >> (first_segment_bits - 1)) | 1U));
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): an origin is no address of an object, only a granule's is
     return reinterpret_cast<std::uint64_t*>(origins_[segment].load(std::memory_order_relaxed) +
                                             std::uintptr_t{masked} * granule_bytes);
   }
@@ -168,6 +169,7 @@ class AddressSpace {
     if (segment_bytes(i) >= huge_page_bytes) start = (start + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
 #ifdef MADV_HUGEPAGE
     if (huge_ && segment_begin(i) >= large_store_bytes) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): as above
       ::madvise(reinterpret_cast<void*>(start), segment_bytes(i), MADV_HUGEPAGE);
     }
 #endif
