@@ -31,8 +31,8 @@ class SharedGate {
   using item_type = Item;
   using set_type = SharedSet<Item, Hash>;
 
-  SharedGate(std::shared_ptr<Executor> executor, std::string name, SharedSetOptions options, Hash hash = {})
-      : set_(std::move(executor), std::move(name), lagging(std::move(options)), std::move(hash)) {}
+  SharedGate(std::shared_ptr<Executor> executor, const std::string& name, SharedSetOptions options, Hash hash = {})
+      : set_(std::move(executor), name, lagging(std::move(options)), std::move(hash)) {}
 
   /// Makes an empty gate, which says "absent" of everything: for databases that are empty too. For others begin with
   /// begin_rebuild(): all ids are `unknown` until its commit().

@@ -49,8 +49,8 @@ struct SharedSetInfo {
 class SharedSetProtocol {
  public:
   /// Throws std::invalid_argument for options that cannot be kept. Connects on first use.
-  SharedSetProtocol(std::shared_ptr<Executor> executor, std::string name, SharedSetOptions options, HashKind hash,
-                    std::uint16_t seed_check);
+  SharedSetProtocol(std::shared_ptr<Executor> executor, const std::string& name, SharedSetOptions options,
+                    HashKind hash, std::uint16_t seed_check);
   SharedSetProtocol(const SharedSetProtocol&) = delete;
   SharedSetProtocol& operator=(const SharedSetProtocol&) = delete;
   ~SharedSetProtocol();
@@ -92,10 +92,10 @@ class SharedSet {
   using item_type = Item;
   using hasher_type = Hash;
 
-  SharedSet(std::shared_ptr<Executor> executor, std::string name, SharedSetOptions options, Hash hash = {})
+  SharedSet(std::shared_ptr<Executor> executor, const std::string& name, SharedSetOptions options, Hash hash = {})
       : hash_(hash),
-        protocol_(std::make_unique<SharedSetProtocol>(std::move(executor), std::move(name), std::move(options),
-                                                      Hash::kind, seed_check(hash))) {}
+        protocol_(std::make_unique<SharedSetProtocol>(std::move(executor), name, std::move(options), Hash::kind,
+                                                      seed_check(hash))) {}
 
   /// Makes an empty set where there is none and none in the making; true when this call did. Errors: the transport's,
   /// parameter_mismatch.

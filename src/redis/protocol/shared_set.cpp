@@ -116,7 +116,7 @@ struct Versions {
 
 class SharedSetProtocol::State {
  public:
-  State(std::shared_ptr<Executor> executor, std::string name, SharedSetOptions options, HashKind hash,
+  State(std::shared_ptr<Executor> executor, const std::string& name, SharedSetOptions options, HashKind hash,
         std::uint16_t seed_check)
       : executor_(std::move(executor)),
         options_(std::move(options)),
@@ -445,9 +445,9 @@ class SharedSetProtocol::State {
   std::optional<Versions> versions_;
 };
 
-SharedSetProtocol::SharedSetProtocol(std::shared_ptr<Executor> executor, std::string name, SharedSetOptions options,
-                                     HashKind hash, std::uint16_t seed_check)
-    : state_(std::make_unique<State>(std::move(executor), std::move(name), std::move(options), hash, seed_check)) {}
+SharedSetProtocol::SharedSetProtocol(std::shared_ptr<Executor> executor, const std::string& name,
+                                     SharedSetOptions options, HashKind hash, std::uint16_t seed_check)
+    : state_(std::make_unique<State>(std::move(executor), name, std::move(options), hash, seed_check)) {}
 SharedSetProtocol::~SharedSetProtocol() = default;
 
 Result<bool> SharedSetProtocol::create() { return state_->create(); }
