@@ -12,7 +12,7 @@
 
 #include "time_text.hpp"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's
 class App;
 }
 

@@ -25,7 +25,6 @@ namespace {
 
 constexpr std::uint64_t alice = 1;
 constexpr std::uint64_t bob = 2;
-constexpr std::uint64_t carol = 3;
 
 }  // namespace
 

@@ -49,7 +49,7 @@ class AsyncRecorder {
         queue_(options_.queue),
         ingestor_(queue_, history(), filter.store(),
                   {.batch = options_.batch, .wait = std::chrono::milliseconds(0), .clock = options_.queue.clock}),
-        thread_([this](std::stop_token stop) { drain(stop); }) {}
+        thread_([this](const std::stop_token& stop) { drain(stop); }) {}
   AsyncRecorder(const AsyncRecorder&) = delete;
   AsyncRecorder& operator=(const AsyncRecorder&) = delete;
   /// Writes what is left, for `patience` at most.
@@ -103,7 +103,7 @@ class AsyncRecorder {
     if (!options.queue.clock) options.queue.clock = filter.store().policy().clock;
     return options;
   }
-  void drain(std::stop_token stop) {
+  void drain(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       // A batch begins when it is full or the time is over: the queue gives what it has at once.
       for (auto waited = std::chrono::milliseconds{0};

@@ -74,7 +74,7 @@ class Ingestor {
   }
 
   /// Ingests until asked to stop; then ends the batch in hand, for at most `patience`. True when nothing is in hand.
-  bool run(std::stop_token stop, std::chrono::milliseconds patience = std::chrono::seconds(10)) {
+  bool run(const std::stop_token& stop, std::chrono::milliseconds patience = std::chrono::seconds(10)) {
     std::chrono::milliseconds pause{0};
     std::optional<std::chrono::steady_clock::time_point> give_up;
     for (;;) {

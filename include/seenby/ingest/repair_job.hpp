@@ -117,7 +117,7 @@ class RepairJob {
 
   /// Repairs all users of the history, page by page, until asked to stop. An error of the history while it lists users
   /// ends the sweep; a user's own error is counted, and the sweep goes on.
-  Result<RepairProgress> sweep(std::stop_token stop = {}) {
+  Result<RepairProgress> sweep(const std::stop_token& stop = {}) {
     RepairProgress progress;
     std::optional<User> after;
     const auto begin = std::chrono::steady_clock::now();
