@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 // The subcommands: each adds itself to the command line and runs from there.
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's
 class App;
 }
 

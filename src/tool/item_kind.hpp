@@ -10,7 +10,7 @@
 
 #include "seenby/hash.hpp"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's
 class App;
 }
 

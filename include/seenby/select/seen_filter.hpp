@@ -126,6 +126,7 @@ class SeenFilter {
       return write(user, std::span<const Item>(std::ranges::data(items), std::ranges::size(items)), when);
     } else {
       std::vector<Handed> copy;
+      if constexpr (requires { std::ranges::size(items); }) copy.reserve(std::ranges::size(items));
       for (const auto& item : items) copy.push_back(hand_on(item));
       return write(user, std::span<const Handed>(copy), when);
     }
