@@ -154,7 +154,8 @@ class RecordParts {
     return words;
   }
   [[nodiscard]] static FingerprintTable table_in(std::vector<std::uint64_t>& words, const TableHead& head) noexcept {
-    return {head.shape, head.count, reinterpret_cast<std::byte*>(words.data() + 1)};
+    // No words: no table, and an empty one has no bytes.
+    return {head.shape, head.count, words.empty() ? nullptr : reinterpret_cast<std::byte*>(words.data() + 1)};
   }
   /// Lets a table's part stand for these words.
   void store_table(Part& part, std::vector<std::uint64_t>& words, TableHead head, std::uint32_t count) {
