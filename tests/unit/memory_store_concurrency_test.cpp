@@ -96,7 +96,7 @@ std::uint64_t race(Store& store, std::uint64_t items_a_writer, std::uint64_t see
   return lost[0] + lost[1];
 }
 
-constexpr std::uint64_t writes = seenby::detail::every_access_atomic ? 60'000 : 600'000;
+constexpr std::uint64_t writes = seenby::detail::every_access_atomic ? 60'000 : 200'000;
 
 }  // namespace
 
