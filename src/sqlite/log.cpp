@@ -213,7 +213,8 @@ Result<Log> Log::open(const std::string& path, ItemKind user_kind, ItemKind item
   }
   auto connection = Connection::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, options.busy_timeout);
   if (!connection) return std::move(connection).error();
-  if (auto ready = prepare_schema(*connection, user_kind, item_kind); !ready) return std::move(ready).error();
+  if (auto ready = prepare_schema(*connection, user_kind, item_kind, options.busy_timeout); !ready)
+    return std::move(ready).error();
   auto writer = make_writer(*std::move(connection), options);
   if (!writer) return std::move(writer).error();
   auto state = std::make_shared<State>();

@@ -2,10 +2,14 @@
 #include "schema.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
+
+#include "seenby/clock.hpp"
 
 namespace seenby::sqlite {
 
@@ -82,12 +86,25 @@ Result<void> require_kind(const Connection& connection, const char* what, ItemKi
                                                   .append(to_string(kind))};
 }
 
+/// SQLite does not wait for the lock that the change to WAL takes where another connection makes the same change: both
+/// would wait for each other (sqlite.org/rescode.html#busy). So the wait is here.
+Result<void> write_ahead(const Connection& connection, std::chrono::milliseconds busy_timeout) {
+  const auto deadline = saturating_add(std::chrono::steady_clock::now(), busy_timeout);
+  while (true) {
+    auto changed = connection.run("PRAGMA journal_mode = WAL");
+    if (changed || changed.error().code != ErrorCode::timed_out || std::chrono::steady_clock::now() >= deadline) {
+      return changed;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 }  // namespace
 
-Result<void> prepare_schema(const Connection& connection, ItemKind user_kind, ItemKind item_kind) {
+Result<void> prepare_schema(const Connection& connection, ItemKind user_kind, ItemKind item_kind,
+                            std::chrono::milliseconds busy_timeout) {
   if (auto ours = require_ours(connection); !ours) return ours;
-  auto mode = connection.run("PRAGMA journal_mode = WAL");
-  if (!mode) return mode;
+  if (auto mode = write_ahead(connection, busy_timeout); !mode) return mode;
   Transaction transaction(connection);
   if (auto begun = transaction.begin("BEGIN IMMEDIATE"); !begun) return begun;
   if (auto done = migrate(connection); !done) return done;

@@ -75,6 +75,7 @@ void select_from_store(const Filter& filter, const SelectCommandOptions& options
   }
   if (kind.empty()) std::cerr << "seenby: items are integers (--items text takes them as text)\n";
   std::vector<std::uint64_t> integers;
+  integers.reserve(names.size());
   for (const std::string& name : names) integers.push_back(*canonical_integer(name));
   print_page(filter, wishes, std::move(integers));
 }

@@ -78,14 +78,14 @@ TEST_CASE("the same store still writes the golden records") {
   REQUIRE(written.size() == expected.size());
   const std::size_t trailer = expected.size() - 32;
   const std::size_t end = trailer - 8;
-  CHECK(written.substr(0, 88) == expected.substr(0, 88));  // header, and the section's head up to its checksum
-  CHECK(written.substr(trailer) == expected.substr(trailer));
+  CHECK((written.substr(0, 88) == expected.substr(0, 88)));  // header, and the section's head up to its checksum
+  CHECK((written.substr(trailer) == expected.substr(trailer)));
   // Users may come in any order: compare what is left of the section when each byte is counted.
   std::string records = written.substr(96, end - 96);
   std::string expected_records = expected.substr(96, end - 96);
   std::sort(records.begin(), records.end());
   std::sort(expected_records.begin(), expected_records.end());
-  CHECK(records == expected_records);
+  CHECK((records == expected_records));  // in parentheses: Catch2 cannot print bytes
 }
 
 TEST_CASE("what users hid and saw last is read from the golden snapshot, and written byte for byte") {
@@ -98,7 +98,7 @@ TEST_CASE("what users hid and saw last is read from the golden snapshot, and wri
   REQUIRE(store.snapshot(path));
   const std::string written = bytes_of(path);
   std::filesystem::remove(path);
-  CHECK(written == bytes_of(folder / "memory_snapshot_v2_hides.bin"));
+  CHECK((written == bytes_of(folder / "memory_snapshot_v2_hides.bin")));
 
   Store restored(policy());
   REQUIRE(restored.restore(folder / "memory_snapshot_v2_hides.bin"));

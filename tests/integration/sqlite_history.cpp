@@ -9,10 +9,12 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -118,18 +120,24 @@ TEST_CASE("Readers and writers of a file get on, in one process and in two", "[s
   CHECK(one.item_count(7).or_throw() == 400);
 }
 
-TEST_CASE("Two processes that create one file at once both succeed", "[sqlite][concurrent]") {
-  for (int round = 0; round < 10; ++round) {
+TEST_CASE("Processes that create one file at once all succeed", "[sqlite][concurrent]") {
+  for (int round = 0; round < 50; ++round) {
     const TemporaryFolder folder;
-    std::atomic<int> failed{0};
+    std::mutex guard;
+    std::vector<std::string> errors;
+    std::barrier start(4);
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread) {
       threads.emplace_back([&] {
-        if (!Integers::open(folder.path("file"))) ++failed;
+        start.arrive_and_wait();
+        if (auto opened = Integers::open(folder.path("file")); !opened) {
+          const std::lock_guard lock(guard);
+          errors.push_back(opened.error().message);
+        }
       });
     }
     for (std::thread& thread : threads) thread.join();
-    CHECK(failed == 0);
+    CHECK(errors == std::vector<std::string>());
   }
 }
 

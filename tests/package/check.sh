@@ -114,7 +114,7 @@ case $what in
     # Every place that states the CMake it needs states the same.
     stated=$(cd "$source" && {
       sed -nE 's/^cmake_minimum_required\(VERSION ([0-9.]+).*/\1/p' CMakeLists.txt tests/package/consumer/CMakeLists.txt
-      sed -nE 's/.*"cmakeMinimumRequired": \{"major": ([0-9]+), "minor": ([0-9]+).*/\1.\2/p' CMakePresets.json
+      tr -d ' \n' <CMakePresets.json | sed -nE 's/.*"cmakeMinimumRequired":\{"major":([0-9]+),"minor":([0-9]+).*/\1.\2\n/p'
       sed -nE 's/.*CMake ([0-9]+\.[0-9]+) and later.*/\1/p' README.md
     })
     echo "$stated"
