@@ -21,3 +21,6 @@ if(SEENBY_SANITIZE)
   add_compile_options("-fsanitize=${SEENBY_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options("-fsanitize=${SEENBY_SANITIZE}")
 endif()
+
+# The pages of the public headers: cmake --build BUILD --target docs
+add_custom_target(docs COMMAND "${PROJECT_SOURCE_DIR}/cmake/docs.sh" "${PROJECT_BINARY_DIR}/docs" VERBATIM)

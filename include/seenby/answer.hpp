@@ -16,6 +16,7 @@ enum class Answer : std::uint8_t {
   unknown,  ///< no filter to ask: missing, evicted, unreachable, not trusted
 };
 
+/// The enumerator's name; "unnamed" for a value that is none.
 [[nodiscard]] constexpr std::string_view to_string(Answer answer) noexcept {
   switch (answer) {
     case Answer::unseen: return "unseen";

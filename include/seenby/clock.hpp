@@ -49,7 +49,8 @@ class Clock {
 
   /// Whether it was given, rather than the system's.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(wall_); }
-  [[nodiscard]] Time operator()() const { return wall_ ? wall_() : system_time(); }
+  [[nodiscard]] Time operator()() const { return wall_ ? wall_() : system_time(); }  ///< the wall clock's time now
+  /// The steady clock's reading, in whole seconds.
   [[nodiscard]] std::chrono::seconds steady() const {
     if (steady_) return steady_();
     return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch());

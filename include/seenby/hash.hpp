@@ -31,11 +31,11 @@ namespace seenby {
 
 /// The 64-bit hash of an item. Every position in every filter derives from it and from nothing else.
 struct Digest {
-  std::uint64_t value = 0;
+  std::uint64_t value = 0;  ///< all 64 bits are used
   constexpr Digest() noexcept = default;
   /// Explicit, so that `insert({42})` is no digest by accident.
   constexpr explicit Digest(std::uint64_t hash) noexcept : value(hash) {}
-  friend constexpr auto operator<=>(Digest, Digest) noexcept = default;
+  friend constexpr auto operator<=>(Digest, Digest) noexcept = default;  ///< ordered by value
 };
 
 /// The hash function behind a digest, as serialized filters name it.
@@ -60,11 +60,13 @@ concept HashableItem = StringItem<T> || BytesItem<T> || IntegerItem<T>;
 
 /// The three kinds of items. 42 and "42" are two items: what is recorded as one kind is not found as another.
 enum class ItemKind : std::uint8_t { integer = 1, text = 2, bytes = 3 };
+/// The kind of a type: what its digests are of.
 template <HashableItem Item>
 inline constexpr ItemKind item_kind = StringItem<Item>  ? ItemKind::text
                                       : BytesItem<Item> ? ItemKind::bytes
                                                         : ItemKind::integer;
 
+/// The enumerator's name; "unnamed" for a value that is none.
 [[nodiscard]] constexpr std::string_view to_string(ItemKind kind) noexcept {
   switch (kind) {
     case ItemKind::integer: return "integer";
@@ -149,10 +151,12 @@ namespace seenby {
 /// XXH3 64-bit with a seed: the default. A secret seed keeps outsiders from crafting items that collide.
 class Xxh3Hash {
  public:
-  static constexpr HashKind kind = HashKind::xxh3_64;
+  static constexpr HashKind kind = HashKind::xxh3_64;  ///< what a header names it by
   constexpr Xxh3Hash() noexcept = default;
+  /// Digests of different seeds are unrelated.
   constexpr explicit Xxh3Hash(std::uint64_t seed) noexcept : seed_(seed) {}
 
+  /// The item's digest. O(size of the item).
   template <HashableItem T>
   [[nodiscard]] Digest operator()(const T& item) const noexcept {
     if constexpr (StringItem<T>) {
@@ -166,7 +170,7 @@ class Xxh3Hash {
       return Digest{detail::xxh3_bytes(bytes.data(), bytes.size(), seed_)};
     }
   }
-  [[nodiscard]] constexpr std::uint64_t seed() const noexcept { return seed_; }
+  [[nodiscard]] constexpr std::uint64_t seed() const noexcept { return seed_; }  ///< the seed as given
 
  private:
   std::uint64_t seed_ = 0;
@@ -176,10 +180,12 @@ class Xxh3Hash {
 /// columns hash the same bytes as here; for an INT32 column pass its four bytes as a span).
 class Xxh64Hash {
  public:
-  static constexpr HashKind kind = HashKind::xxh64;
+  static constexpr HashKind kind = HashKind::xxh64;  ///< what a header names it by
   constexpr Xxh64Hash() noexcept = default;
+  /// Digests of different seeds are unrelated.
   constexpr explicit Xxh64Hash(std::uint64_t seed) noexcept : seed_(seed) {}
 
+  /// The item's digest. O(size of the item).
   template <HashableItem T>
   [[nodiscard]] Digest operator()(const T& item) const noexcept {
     if constexpr (StringItem<T>) {
@@ -193,7 +199,7 @@ class Xxh64Hash {
       return Digest{detail::xxh64_bytes(bytes.data(), bytes.size(), seed_)};
     }
   }
-  [[nodiscard]] constexpr std::uint64_t seed() const noexcept { return seed_; }
+  [[nodiscard]] constexpr std::uint64_t seed() const noexcept { return seed_; }  ///< the seed as given
 
  private:
   std::uint64_t seed_ = 0;
@@ -202,10 +208,12 @@ class Xxh64Hash {
 /// A strong integer mixer: cheaper than XXH3 on integers. Strings and bytes hash as XXH3.
 class Mix64Hash {
  public:
-  static constexpr HashKind kind = HashKind::mix64;
+  static constexpr HashKind kind = HashKind::mix64;  ///< what a header names it by
   constexpr Mix64Hash() noexcept = default;
+  /// Digests of different seeds are unrelated.
   constexpr explicit Mix64Hash(std::uint64_t seed) noexcept : seed_(seed) {}
 
+  /// The item's digest. O(size of the item).
   template <HashableItem T>
   [[nodiscard]] constexpr Digest operator()(const T& item) const noexcept {
     if constexpr (IntegerItem<T>) {
@@ -215,7 +223,7 @@ class Mix64Hash {
       return Xxh3Hash(seed_)(item);
     }
   }
-  [[nodiscard]] constexpr std::uint64_t seed() const noexcept { return seed_; }
+  [[nodiscard]] constexpr std::uint64_t seed() const noexcept { return seed_; }  ///< the seed as given
 
  private:
   std::uint64_t seed_ = 0;

@@ -22,9 +22,9 @@ class LatencyHistogram {
 
   /// A copy of the counts; each is exact, the set of them is not atomic.
   struct Snapshot {
-    std::array<std::uint64_t, bucket_count> buckets{};
-    std::uint64_t count = 0;
-    std::chrono::nanoseconds sum{0};
+    std::array<std::uint64_t, bucket_count> buckets{};  ///< durations by bucket
+    std::uint64_t count = 0;                            ///< all durations
+    std::chrono::nanoseconds sum{0};                    ///< of all durations
 
     /// The upper bound of the bucket that holds the given share of the calls, in [0, 1]; zero without calls.
     [[nodiscard]] std::chrono::microseconds quantile(double share) const noexcept {
@@ -38,10 +38,12 @@ class LatencyHistogram {
     }
   };
 
+  /// 2^bucket microseconds.
   [[nodiscard]] static constexpr std::chrono::microseconds upper_bound(std::size_t bucket) noexcept {
     return std::chrono::microseconds{std::int64_t{1} << bucket};
   }
 
+  /// Counts one duration; a negative one as zero.
   void add(std::chrono::nanoseconds took) noexcept {
     const auto nanoseconds = static_cast<std::uint64_t>(took.count() < 0 ? 0 : took.count());
     const std::uint64_t microseconds = (nanoseconds + 999) / 1'000;
@@ -57,6 +59,7 @@ class LatencyHistogram {
     return std::forward<Function>(function)();
   }
 
+  /// A copy of the counts.
   [[nodiscard]] Snapshot snapshot() const noexcept {
     Snapshot copy;
     for (std::size_t i = 0; i < bucket_count; ++i) copy.buckets[i] = buckets_[i].load(std::memory_order_relaxed);

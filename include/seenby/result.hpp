@@ -60,16 +60,17 @@ enum class ErrorCode : std::uint8_t {
 
 /// A typed error: the code to branch on, and a message that says what was expected, what arrived and for which key.
 struct Error {
-  ErrorCode code = ErrorCode::io;
-  std::string message;
+  ErrorCode code = ErrorCode::io;  ///< what to branch on
+  std::string message;             ///< for people; its words may change
 };
 
 /// Thrown by Result::value() and Result::or_throw() when there is none.
 class BadResult : public std::runtime_error {
  public:
+  /// Its what() is the code and the message.
   explicit BadResult(const Error& error)
       : std::runtime_error(std::string(to_string(error.code)).append(": ").append(error.message)), code_(error.code) {}
-  [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+  [[nodiscard]] ErrorCode code() const noexcept { return code_; }  ///< the error's code
 
  private:
   ErrorCode code_;
@@ -79,22 +80,25 @@ class BadResult : public std::runtime_error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  using value_type = T;
-  using error_type = Error;
+  using value_type = T;      ///< what a success holds
+  using error_type = Error;  ///< what a failure holds
 
+  /// A success.
   Result(T value) : value_(std::in_place, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Error error) : error_(std::move(error)) {}             // NOLINT(google-explicit-constructor)
+  /// A failure.
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
-  [[nodiscard]] bool has_value() const noexcept { return value_.has_value(); }
-  explicit operator bool() const noexcept { return has_value(); }
+  [[nodiscard]] bool has_value() const noexcept { return value_.has_value(); }  ///< whether there is a value
+  explicit operator bool() const noexcept { return has_value(); }               ///< whether there is a value
 
   /// The value. Throws BadResult when there is none.
   T& value() & { return require(), *value_; }
-  const T& value() const& { return require(), *value_; }
-  T&& value() && { return require(), std::move(*value_); }
+  const T& value() const& { return require(), *value_; }    ///< the same, to read
+  T&& value() && { return require(), std::move(*value_); }  ///< the same, to move from
   /// The same as a statement says it: `store.create(user).or_throw();`. The value may be dropped.
   T or_throw() && { return require(), std::move(*value_); }
-  const T& or_throw() const& { return require(), *value_; }
+  const T& or_throw() const& { return require(), *value_; }  ///< the same of a result that stays
+  /// The value, or `fallback` where there is none.
   template <class U>
   [[nodiscard]] T value_or(U&& fallback) const& {
     return has_value() ? **this : static_cast<T>(std::forward<U>(fallback));
@@ -102,14 +106,14 @@ class [[nodiscard]] Result {
 
   /// The value, unchecked: has_value() must hold.
   [[nodiscard]] T& operator*() & noexcept { return *value_; }
-  [[nodiscard]] const T& operator*() const& noexcept { return *value_; }
-  [[nodiscard]] T&& operator*() && noexcept { return std::move(*value_); }
-  [[nodiscard]] T* operator->() noexcept { return &*value_; }
-  [[nodiscard]] const T* operator->() const noexcept { return &*value_; }
+  [[nodiscard]] const T& operator*() const& noexcept { return *value_; }    ///< the value, unchecked
+  [[nodiscard]] T&& operator*() && noexcept { return std::move(*value_); }  ///< the value, unchecked
+  [[nodiscard]] T* operator->() noexcept { return &*value_; }               ///< the value's members, unchecked
+  [[nodiscard]] const T* operator->() const noexcept { return &*value_; }   ///< the value's members, unchecked
 
   /// The error, unchecked: has_value() must not hold.
   [[nodiscard]] const Error& error() const& noexcept { return error_; }
-  [[nodiscard]] Error&& error() && noexcept { return std::move(error_); }
+  [[nodiscard]] Error&& error() && noexcept { return std::move(error_); }  ///< the error to move from, unchecked
 
  private:
   void require() const {
@@ -124,14 +128,15 @@ class [[nodiscard]] Result {
 template <>
 class [[nodiscard]] Result<void> {
  public:
-  using value_type = void;
-  using error_type = Error;
+  using value_type = void;   ///< a success holds nothing
+  using error_type = Error;  ///< what a failure holds
 
   Result() noexcept = default;
+  /// A failure.
   Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
-  [[nodiscard]] bool has_value() const noexcept { return !error_; }
-  explicit operator bool() const noexcept { return has_value(); }
+  [[nodiscard]] bool has_value() const noexcept { return !error_; }  ///< whether there is a value
+  explicit operator bool() const noexcept { return has_value(); }    ///< whether there is a value
 
   /// Throws BadResult on an error.
   void value() const {
@@ -141,7 +146,7 @@ class [[nodiscard]] Result<void> {
   void or_throw() const { value(); }
   /// The error, unchecked: has_value() must not hold.
   [[nodiscard]] const Error& error() const& noexcept { return *error_; }
-  [[nodiscard]] Error&& error() && noexcept { return std::move(*error_); }
+  [[nodiscard]] Error&& error() && noexcept { return std::move(*error_); }  ///< the error to move from, unchecked
 
  private:
   std::optional<Error> error_;

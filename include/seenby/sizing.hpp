@@ -21,6 +21,7 @@ enum class LayoutKind : std::uint8_t {
   classic = 3,
 };
 
+/// The enumerator's name; "unnamed" for a value that is none.
 [[nodiscard]] constexpr std::string_view to_string(LayoutKind kind) noexcept {
   switch (kind) {
     case LayoutKind::classic_v1: return "classic_v1";
@@ -32,11 +33,12 @@ enum class LayoutKind : std::uint8_t {
 
 /// Everything that decides where an item's bits are: layout, k and m.
 struct FilterShape {
-  LayoutKind layout = LayoutKind::classic;
-  std::uint32_t hash_count = 0;  ///< k: bits an item sets (8 in a split block)
-  std::uint64_t bits = 0;        ///< m: a multiple of 64 (classic) or 256 (split block)
+  LayoutKind layout = LayoutKind::classic;  ///< where a digest's bits are
+  std::uint32_t hash_count = 0;             ///< k: bits an item sets (8 in a split block)
+  std::uint64_t bits = 0;                   ///< m: a multiple of 64 (classic) or 256 (split block)
 
-  [[nodiscard]] constexpr std::uint64_t bytes() const noexcept { return bits / 8; }
+  [[nodiscard]] constexpr std::uint64_t bytes() const noexcept { return bits / 8; }  ///< bytes of bits
+  /// Equal in every member.
   friend constexpr bool operator==(const FilterShape&, const FilterShape&) noexcept = default;
 };
 

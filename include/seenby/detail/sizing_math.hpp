@@ -18,7 +18,7 @@ namespace seenby {
 inline constexpr std::uint64_t max_filter_bits = std::uint64_t{1} << 37;
 /// The largest k. Past -log2 of the smallest double-precision rate in use, more hashes only cost time.
 inline constexpr std::uint32_t max_hash_count = 64;
-inline constexpr std::uint32_t split_block_bits = 256;
+inline constexpr std::uint32_t split_block_bits = 256;  ///< Bits of one block of a SplitBlockLayout.
 
 }  // namespace seenby
 

@@ -44,10 +44,10 @@ struct BloomFilterOptions {
 template <HashableItem Item, class Layout = ClassicLayout, Hasher Hash = Xxh3Hash>
 class BloomFilter {
  public:
-  using item_type = Item;
-  using layout_type = Layout;
-  using hasher_type = Hash;
-  using view_type = BloomFilterView<Item, Layout, Hash>;
+  using item_type = Item;                                 ///< what it holds
+  using layout_type = Layout;                             ///< where a digest's bits are
+  using hasher_type = Hash;                               ///< makes digests of items
+  using view_type = BloomFilterView<Item, Layout, Hash>;  ///< the same filter over borrowed bytes
 
   /// The smallest filter that holds options.expected_items at options.target_fpr. Throws std::invalid_argument for 0
   /// items, a rate outside (0, 1), or more than 2^37 bits; std::bad_alloc.
@@ -68,6 +68,7 @@ class BloomFilter {
   void insert(const Key& item) noexcept {
     insert(hash_(item));
   }
+  /// The same for a digest.
   void insert(Digest digest) noexcept { count(Layout::insert(bits_.data(), shape_, digest)); }
   /// Adds digests in one go.
   void insert(std::span<const Digest> digests) noexcept {
@@ -79,6 +80,7 @@ class BloomFilter {
   [[nodiscard]] bool insert_if_absent(const Key& item) noexcept {
     return insert_if_absent(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool insert_if_absent(Digest digest) noexcept {
     const bool changed = Layout::insert(bits_.data(), shape_, digest);
     count(changed);
@@ -131,6 +133,7 @@ class BloomFilter {
   [[nodiscard]] bool may_contain(const Key& item) const noexcept {
     return may_contain(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool may_contain(Digest digest) const noexcept { return Layout::test(bits_.data(), shape_, digest); }
   /// out[i] = 1 when digest i may be contained, else 0. Throws std::invalid_argument when out is too short.
   void may_contain(std::span<const Digest> digests, std::span<std::uint8_t> out) const {
@@ -149,11 +152,11 @@ class BloomFilter {
   [[nodiscard]] std::uint64_t capacity() const { return sizing::capacity_of(shape_, target_fpr_); }
   /// Inserts that changed a bit, plus those of merged filters: what both held counts twice; estimated_items() does not.
   [[nodiscard]] std::uint64_t size() const noexcept { return items_; }
-  [[nodiscard]] double target_fpr() const noexcept { return target_fpr_; }
-  [[nodiscard]] const FilterShape& shape() const noexcept { return shape_; }
-  [[nodiscard]] std::uint64_t capacity_bits() const noexcept { return shape_.bits; }
-  [[nodiscard]] std::uint32_t hash_count() const noexcept { return shape_.hash_count; }
-  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
+  [[nodiscard]] double target_fpr() const noexcept { return target_fpr_; }               ///< the rate it was made for
+  [[nodiscard]] const FilterShape& shape() const noexcept { return shape_; }             ///< layout, bits and k
+  [[nodiscard]] std::uint64_t capacity_bits() const noexcept { return shape_.bits; }     ///< m
+  [[nodiscard]] std::uint32_t hash_count() const noexcept { return shape_.hash_count; }  ///< k: positions an item has
+  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }                    ///< the hasher, with its seed
 
   /// The share of bits that are set. O(m), as the two estimates below.
   [[nodiscard]] double fill_ratio() const noexcept { return view().fill_ratio(); }
@@ -164,7 +167,9 @@ class BloomFilter {
 
   // Serialize
 
+  /// The bits, 64-byte aligned; valid until the filter is assigned to or destroyed.
   [[nodiscard]] std::span<const std::byte> bits() const noexcept { return bits_.span(); }
+  /// A view of these bits; valid as long as they are.
   [[nodiscard]] view_type view() const noexcept { return view_type(shape_, bits_.span(), hash_); }
 
   /// The filter as bytes in format v1, header and bits, with a checksum over both.

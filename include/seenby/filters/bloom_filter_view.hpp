@@ -40,7 +40,7 @@ namespace seenby {
 template <HashableItem Item, class Layout = ClassicLayout, Hasher Hash = Xxh3Hash>
 class BloomFilterView {
  public:
-  using item_type = Item;
+  using item_type = Item;  ///< what it holds
 
   /// Over bare bits. Throws std::invalid_argument when the shape is none of Layout's or there are not shape.bytes() of
   /// them.
@@ -75,6 +75,7 @@ class BloomFilterView {
   [[nodiscard]] bool may_contain(const Key& item) const noexcept {
     return may_contain(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool may_contain(Digest digest) const noexcept { return Layout::test(bits_.data(), shape_, digest); }
   /// out[i] = 1 when digest i may be contained, else 0. Throws std::invalid_argument when out is too short.
   void may_contain(std::span<const Digest> digests, std::span<std::uint8_t> out) const {
@@ -82,11 +83,14 @@ class BloomFilterView {
     Layout::test_batch(bits_.data(), shape_, digests, out.data());
   }
 
-  [[nodiscard]] const FilterShape& shape() const noexcept { return shape_; }
+  [[nodiscard]] const FilterShape& shape() const noexcept { return shape_; }  ///< layout, bits and k
+  /// The share of bits that are set. O(m).
   [[nodiscard]] double fill_ratio() const noexcept {
     return static_cast<double>(detail::count_ones(bits_)) / static_cast<double>(shape_.bits);
   }
+  /// Different items inserted, estimated from the bits. O(m).
   [[nodiscard]] double estimated_items() const noexcept { return Layout::estimate_items(bits_.data(), shape_); }
+  /// The false-positive rate measured from the bits. O(m).
   [[nodiscard]] double estimated_fpr() const noexcept { return Layout::estimate_fpr(bits_.data(), shape_); }
 
  private:

@@ -38,10 +38,10 @@ namespace seenby {
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class CountingBloomFilter {
  public:
-  using item_type = Item;
-  using hasher_type = Hash;
+  using item_type = Item;    ///< what it holds
+  using hasher_type = Hash;  ///< makes digests of items
 
-  static constexpr std::uint32_t max_count = 15;
+  static constexpr std::uint32_t max_count = 15;  ///< a counter that reaches this stays there
 
   /// Counters for options.expected_items at options.target_fpr. Throws std::invalid_argument as BloomFilter does, and
   /// past 2^35 counters (16 GiB).
@@ -61,6 +61,7 @@ class CountingBloomFilter {
   void insert(const Key& item) noexcept {
     insert(hash_(item));
   }
+  /// The same for a digest.
   void insert(Digest digest) noexcept {
     const Places places(digest, shape_);
     for (const std::uint64_t place : places) {
@@ -78,6 +79,7 @@ class CountingBloomFilter {
   [[nodiscard]] bool erase(const Key& item) noexcept {
     return erase(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool erase(Digest digest) noexcept {
     const Places places(digest, shape_);
     if (!std::all_of(places.begin(), places.end(), [this](std::uint64_t place) { return count_at(place) != 0; })) {
@@ -92,6 +94,7 @@ class CountingBloomFilter {
     return true;
   }
 
+  /// Forgets every item. O(m).
   void clear() noexcept {
     std::fill_n(counters_.data(), counters_.size(), std::byte{0});
     items_ = saturated_ = refused_ = 0;
@@ -104,6 +107,7 @@ class CountingBloomFilter {
   [[nodiscard]] bool may_contain(const Key& item) const noexcept {
     return may_contain(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool may_contain(Digest digest) const noexcept {
     detail::ClassicPositions positions(digest, shape_);
     for (std::uint32_t i = 0; i < shape_.hash_count; ++i) {
@@ -124,6 +128,7 @@ class CountingBloomFilter {
     return least;
   }
 
+  /// The item's digest, good for every filter with the same hasher and seed.
   template <FilterKey<Item> Key>
   [[nodiscard]] Digest digest(const Key& item) const noexcept {
     return hash_(item);
@@ -152,19 +157,20 @@ class CountingBloomFilter {
   [[nodiscard]] std::uint64_t size() const noexcept { return items_; }
   /// How many items it holds at target_fpr.
   [[nodiscard]] std::uint64_t capacity() const { return sizing::capacity_of(shape_, target_fpr_); }
-  [[nodiscard]] double target_fpr() const noexcept { return target_fpr_; }
-  [[nodiscard]] std::uint64_t counters() const noexcept { return shape_.bits; }
-  [[nodiscard]] std::uint32_t hash_count() const noexcept { return shape_.hash_count; }
+  [[nodiscard]] double target_fpr() const noexcept { return target_fpr_; }       ///< the rate it was made for
+  [[nodiscard]] std::uint64_t counters() const noexcept { return shape_.bits; }  ///< m: counters of four bits each
+  [[nodiscard]] std::uint32_t hash_count() const noexcept { return shape_.hash_count; }  ///< k: positions an item has
   /// Four bits a counter.
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return counters_.size(); }
   /// Counters that reached 15 and no erase will lower.
   [[nodiscard]] std::uint64_t saturated() const noexcept { return saturated_; }
   /// Erases that were refused.
   [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
-  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
+  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }  ///< the hasher, with its seed
 
   // Serialize
 
+  /// The filter as bytes, which `decode` reads. O(m).
   [[nodiscard]] std::vector<std::byte> encode() const {
     detail::ContainerWriter writer(detail::ContainerKind::counting);
     writer.put(shape_.bits);

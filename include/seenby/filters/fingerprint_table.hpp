@@ -15,8 +15,8 @@ namespace seenby {
 
 /// An item to insert, and the slice it belongs to (modulo 256; 0 in a table without slices).
 struct FingerprintItem {
-  Digest digest;
-  std::uint8_t slice = 0;
+  Digest digest;           ///< the item's digest
+  std::uint8_t slice = 0;  ///< modulo 256
 };
 
 /// A mutable table of fingerprints, in `shape.bytes()` bytes that outlive it. It owns no memory: the owner stores its
@@ -41,8 +41,10 @@ class FingerprintTable {
   FingerprintTable(const FingerprintShape& shape, std::uint32_t count, std::byte* body) noexcept
       : shape_(shape), count_(count), body_(body) {}
 
+  /// Where the bytes of the table are.
   [[nodiscard]] const FingerprintShape& shape() const noexcept { return shape_; }
-  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }  ///< lanes in use
+  /// A view of its bytes; its count is the one of now.
   [[nodiscard]] FingerprintView view() const noexcept { return {shape_, count_, body_}; }
 
   /// Inserts an item in place: behind its bucket's last lane, whose followers move up. O(count), by memmove. The item

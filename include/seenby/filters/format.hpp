@@ -19,23 +19,23 @@
 
 namespace seenby {
 
-inline constexpr std::size_t header_bytes = 32;
+inline constexpr std::size_t header_bytes = 32;  ///< the encoded size of a FilterHeader
 /// The first bytes of a header: what makes two filters' bits comparable, and this filter this one. A remote write
 /// compares them and changes nothing when they differ.
 inline constexpr std::size_t identity_bytes = 16;
 
 /// A filter's header, decoded. Field by field in tests/golden/FORMAT.md.
 struct FilterHeader {
-  FilterShape shape;
-  HashKind hash = HashKind::xxh3_64;
-  bool covers_bits = false;      ///< the checksum covers the bits too: files, not live values
-  std::uint64_t generation = 0;  ///< random; new with every create, grow and rebuild
-  std::uint32_t sequence = 0;    ///< bumped by every add, even one that changes no bit
-  std::uint32_t items = 0;       ///< items added; saturates
-  double target_fpr = 0.01;      ///< kept to 0.07%, rounded down
-  std::uint16_t seed_check = 0;  ///< tells two seeds apart
+  FilterShape shape;                  ///< layout, bits and k
+  HashKind hash = HashKind::xxh3_64;  ///< which hash made the digests
+  bool covers_bits = false;           ///< the checksum covers the bits too: files, not live values
+  std::uint64_t generation = 0;       ///< random; new with every create, grow and rebuild
+  std::uint32_t sequence = 0;         ///< bumped by every add, even one that changes no bit
+  std::uint32_t items = 0;            ///< items added; saturates
+  double target_fpr = 0.01;           ///< kept to 0.07%, rounded down
+  std::uint16_t seed_check = 0;       ///< tells two seeds apart
 
-  friend bool operator==(const FilterHeader&, const FilterHeader&) = default;
+  friend bool operator==(const FilterHeader&, const FilterHeader&) = default;  ///< equal in every member
 };
 
 /// Writes the header into 32 bytes. `bits` matters only when header.covers_bits.
@@ -46,6 +46,7 @@ void encode_header(const FilterHeader& header, std::span<const std::byte> bits,
 /// checked before the caller allocates for it; `value_bytes` is the size of the whole value (bytes.size() unless only a
 /// part was read). Errors: truncated, bad_magic, unsupported_version, corrupt, too_large.
 [[nodiscard]] Result<FilterHeader> decode_header(std::span<const std::byte> bytes, std::uint64_t value_bytes);
+/// The same of bytes alone.
 [[nodiscard]] inline Result<FilterHeader> decode_header(std::span<const std::byte> bytes) {
   return decode_header(bytes, bytes.size());
 }

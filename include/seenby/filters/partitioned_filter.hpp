@@ -54,13 +54,13 @@ struct PartitionedOpenOptions {
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class PartitionedFilter {
  public:
-  using item_type = Item;
-  using layout_type = SplitBlockLayout;
-  using hasher_type = Hash;
-  using view_type = BloomFilterView<Item, SplitBlockLayout, Hash>;
+  using item_type = Item;                                           ///< what it holds
+  using layout_type = SplitBlockLayout;                             ///< where a digest's bits are
+  using hasher_type = Hash;                                         ///< makes digests of items
+  using view_type = BloomFilterView<Item, SplitBlockLayout, Hash>;  ///< the same filter over borrowed bytes
 
-  static constexpr std::uint32_t max_partitions = 65'536;
-  static constexpr std::size_t max_note_bytes = detail::max_note_bytes;
+  static constexpr std::uint32_t max_partitions = 65'536;                ///< the most partitions
+  static constexpr std::size_t max_note_bytes = detail::max_note_bytes;  ///< the longest note, in bytes
 
   /// An empty filter in memory, on huge pages where the machine grants them; pages are taken as they are first used.
   /// Throws std::invalid_argument for 0 items, a rate outside (0, 1), partitions outside 1 to 65,536 or a partition of
@@ -75,7 +75,7 @@ class PartitionedFilter {
   void insert(const Key& item) noexcept {
     (void)insert_if_absent(hash_(item));
   }
-  void insert(Digest digest) noexcept { (void)insert_if_absent(digest); }
+  void insert(Digest digest) noexcept { (void)insert_if_absent(digest); }  ///< the same for a digest
 
   /// Adds an item; true when it was certainly new. Of several callers that race with one new item, exactly one is told
   /// true (filters/atomic_block.hpp has the proof): it alone crawls the page or handles the event. False: another
@@ -84,6 +84,7 @@ class PartitionedFilter {
   [[nodiscard]] bool insert_if_absent(const Key& item) noexcept {
     return insert_if_absent(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool insert_if_absent(Digest digest) noexcept {
     const bool fresh = detail::insert_atomically(block_of(digest), digest);
     if (fresh) inserted_.row().add(0, 1);
@@ -108,6 +109,7 @@ class PartitionedFilter {
   [[nodiscard]] bool may_contain(const Key& item) const noexcept {
     return may_contain(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool may_contain(Digest digest) const noexcept {
     return detail::test({partition_data(partition_of(digest)), blocks_}, digest);
   }
@@ -124,6 +126,7 @@ class PartitionedFilter {
     }
   }
 
+  /// The item's digest, good for every filter with the same hasher and seed.
   template <FilterKey<Item> Key>
   [[nodiscard]] Digest digest(const Key& item) const noexcept {
     return hash_(item);
@@ -150,16 +153,20 @@ class PartitionedFilter {
   [[nodiscard]] std::uint64_t size() const noexcept {
     return detail::FileItems(map_.data()).load() + inserted_.sum(0) - inserted_.sum(1);
   }
+  /// The items it was sized for.
   [[nodiscard]] std::uint64_t expected_items() const noexcept { return expected_items_; }
-  [[nodiscard]] double target_fpr() const noexcept { return target_fpr_; }
+  [[nodiscard]] double target_fpr() const noexcept { return target_fpr_; }  ///< the rate it was made for
+  /// How many parts it has, all of one shape.
   [[nodiscard]] std::uint32_t partitions() const noexcept { return partitions_; }
+  /// The shape of each partition.
   [[nodiscard]] FilterShape partition_shape() const noexcept {
     return {.layout = LayoutKind::split_block, .hash_count = 8, .bits = std::uint64_t{blocks_} * split_block_bits};
   }
+  /// Bits in memory, over all parts.
   [[nodiscard]] std::uint64_t capacity_bits() const noexcept {
     return std::uint64_t{blocks_} * partitions_ * split_block_bits;
   }
-  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
+  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }  ///< the hasher, with its seed
   /// The expected rate with this many distinct items.
   [[nodiscard]] double expected_fpr(std::uint64_t distinct_items) const {
     return detail::split_block_fpr(blocks_, distinct_items, partitions_);

@@ -55,13 +55,13 @@ struct RotatingFilterOptions {
 template <HashableItem Item, class Layout = ClassicLayout, Hasher Hash = Xxh3Hash>
 class RotatingFilter {
  public:
-  using item_type = Item;
-  using layout_type = Layout;
-  using hasher_type = Hash;
-  using slice_type = ScalableFilter<Item, Layout, Hash>;
+  using item_type = Item;                                 ///< what it holds
+  using layout_type = Layout;                             ///< where a digest's bits are
+  using hasher_type = Hash;                               ///< makes digests of items
+  using slice_type = ScalableFilter<Item, Layout, Hash>;  ///< one slice of the window
 
-  static constexpr std::uint32_t max_slices = 250;
-  static constexpr std::uint8_t no_age = 255;  ///< what ages() writes for an item that was not seen
+  static constexpr std::uint32_t max_slices = 250;  ///< the most slices of a window
+  static constexpr std::uint8_t no_age = 255;       ///< what ages() writes for an item that was not seen
 
   /// Throws std::invalid_argument for a window under a second, slices outside 1 to 250 or more than the window has
   /// seconds, a rate outside (0, 1), or 0 items.
@@ -79,7 +79,8 @@ class RotatingFilter {
   void insert(const Key& item) {
     insert(hash_(item));
   }
-  void insert(Digest digest) { newest_slice().insert(digest); }
+  void insert(Digest digest) { newest_slice().insert(digest); }  ///< the same for a digest
+  /// The same for many digests; reads the clock once.
   void insert(std::span<const Digest> digests) { newest_slice().insert(digests); }
 
   /// Marks an item as seen now; true when no slice of the window had it, false when it may have been there.
@@ -87,6 +88,7 @@ class RotatingFilter {
   [[nodiscard]] bool insert_if_absent(const Key& item) {
     return insert_if_absent(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool insert_if_absent(Digest digest) {
     const std::int64_t now = current_epoch();
     const bool absent = !seen_at(digest, now);
@@ -100,6 +102,7 @@ class RotatingFilter {
   bool insert_at(const Key& item, Time seen_at) {
     return insert_at(hash_(item), seen_at);
   }
+  /// The same for a digest.
   bool insert_at(Digest digest, Time seen_at) {
     const std::int64_t now = current_epoch();
     const std::int64_t epoch = std::min(now, epoch_of(seen_at));
@@ -122,6 +125,7 @@ class RotatingFilter {
   [[nodiscard]] bool may_contain(const Key& item) const {
     return may_contain(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool may_contain(Digest digest) const { return seen_at(digest, current_epoch()).has_value(); }
   /// out[i] = 1 when digest i may be contained, else 0. Reads the clock once. Throws std::invalid_argument when out is
   /// too short.
@@ -136,6 +140,7 @@ class RotatingFilter {
   [[nodiscard]] std::optional<std::uint32_t> age_of(const Key& item) const {
     return age_of(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] std::optional<std::uint32_t> age_of(Digest digest) const {
     const std::int64_t now = current_epoch();
     const auto epoch = seen_at(digest, now);
@@ -161,6 +166,7 @@ class RotatingFilter {
     }
   }
 
+  /// The item's digest, good for every filter with the same hasher and seed.
   template <FilterKey<Item> Key>
   [[nodiscard]] Digest digest(const Key& item) const noexcept {
     return hash_(item);
@@ -172,8 +178,9 @@ class RotatingFilter {
   [[nodiscard]] std::chrono::seconds slice_length() const noexcept { return std::chrono::seconds{slice_seconds_}; }
   /// The rate that each slice may err at.
   [[nodiscard]] double slice_fpr() const noexcept { return slice_fpr_; }
+  /// As given at construction.
   [[nodiscard]] const RotatingFilterOptions& options() const noexcept { return options_; }
-  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
+  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }  ///< the hasher, with its seed
   /// Slices within the window that hold anything; at most slices + 1.
   [[nodiscard]] std::size_t live_slices() const {
     const std::int64_t now = current_epoch();
@@ -187,6 +194,7 @@ class RotatingFilter {
     for (const Slice& slice : slices_) sum += slice.filter.size();
     return sum;
   }
+  /// Bits in memory, over all parts.
   [[nodiscard]] std::uint64_t capacity_bits() const noexcept {
     std::uint64_t bits = 0;
     for (const Slice& slice : slices_) bits += slice.filter.capacity_bits();

@@ -44,10 +44,10 @@ struct ScalableFilterOptions {
 template <HashableItem Item, class Layout = ClassicLayout, Hasher Hash = Xxh3Hash>
 class ScalableFilter {
  public:
-  using item_type = Item;
-  using layout_type = Layout;
-  using hasher_type = Hash;
-  using filter_type = BloomFilter<Item, Layout, Hash>;
+  using item_type = Item;                               ///< what it holds
+  using layout_type = Layout;                           ///< where a digest's bits are
+  using hasher_type = Hash;                             ///< makes digests of items
+  using filter_type = BloomFilter<Item, Layout, Hash>;  ///< one stage of the chain
 
   /// Throws std::invalid_argument for 0 items, a rate outside [2^-64, 1) or a growth factor outside 1.1 to 16.
   explicit ScalableFilter(const ScalableFilterOptions& options, Hash hash = {})
@@ -63,7 +63,8 @@ class ScalableFilter {
   void insert(const Key& item) {
     (void)insert_if_absent(hash_(item));
   }
-  void insert(Digest digest) { (void)insert_if_absent(digest); }
+  void insert(Digest digest) { (void)insert_if_absent(digest); }  ///< the same for a digest
+  /// The same for many digests.
   void insert(std::span<const Digest> digests) {
     for (const Digest digest : digests) insert(digest);
   }
@@ -74,6 +75,7 @@ class ScalableFilter {
   [[nodiscard]] bool insert_if_absent(const Key& item) {
     return insert_if_absent(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool insert_if_absent(Digest digest) {
     if (may_contain(digest)) return false;
     if (stages_.back().items >= stages_.back().review_at && full(stages_.back())) add_stage();
@@ -101,6 +103,7 @@ class ScalableFilter {
   [[nodiscard]] bool may_contain(const Key& item) const noexcept {
     return may_contain(hash_(item));
   }
+  /// The same for a digest.
   [[nodiscard]] bool may_contain(Digest digest) const noexcept {
     for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
       if (stage->filter.may_contain(digest)) return true;
@@ -122,6 +125,7 @@ class ScalableFilter {
     }
   }
 
+  /// The item's digest, good for every filter with the same hasher and seed.
   template <FilterKey<Item> Key>
   [[nodiscard]] Digest digest(const Key& item) const noexcept {
     return hash_(item);
@@ -139,10 +143,12 @@ class ScalableFilter {
     for (const Stage& stage : stages_) sum += stage.items;
     return sum;
   }
-  [[nodiscard]] std::size_t stages() const noexcept { return stages_.size(); }
-  [[nodiscard]] double target_fpr() const noexcept { return options_.target_fpr; }
+  [[nodiscard]] std::size_t stages() const noexcept { return stages_.size(); }      ///< filters in the chain
+  [[nodiscard]] double target_fpr() const noexcept { return options_.target_fpr; }  ///< the rate it was made for
+  /// As given at construction.
   [[nodiscard]] const ScalableFilterOptions& options() const noexcept { return options_; }
-  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
+  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }  ///< the hasher, with its seed
+  /// Bits in memory, over all parts.
   [[nodiscard]] std::uint64_t capacity_bits() const noexcept {
     std::uint64_t bits = 0;
     for (const Stage& stage : stages_) bits += stage.filter.capacity_bits();

@@ -17,7 +17,7 @@ namespace seenby {
 
 /// What a DuplicateScreen counts. Each figure is exact once the claiming threads are done.
 struct DuplicateCounters {
-  std::uint64_t claims = 0;
+  std::uint64_t claims = 0;           ///< calls of `claim`
   std::uint64_t reads_skipped = 0;    ///< certainly new: recorded without a look into the exact store
   std::uint64_t duplicates = 0;       ///< the filter said "maybe", and the exact store "yes"
   std::uint64_t false_positives = 0;  ///< the filter said "maybe", and the exact store "no": a false positive, or a
@@ -37,7 +37,7 @@ struct DuplicateCounters {
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class DuplicateScreen {
  public:
-  using filter_type = PartitionedFilter<Item, Hash>;
+  using filter_type = PartitionedFilter<Item, Hash>;  ///< the filter that answers
 
   /// `seen` holds everything that the exact store holds: load it from the store, or from the file that save() wrote,
   /// before the first claim.
@@ -66,6 +66,7 @@ class DuplicateScreen {
     return recorded;
   }
 
+  /// A snapshot of the counters.
   [[nodiscard]] DuplicateCounters counters() const noexcept {
     return {.claims = counters_.sum(at_claims),
             .reads_skipped = counters_.sum(at_skipped),
@@ -76,7 +77,7 @@ class DuplicateScreen {
   }
   /// The filter, to load it and to save it.
   [[nodiscard]] filter_type& filter() noexcept { return seen_; }
-  [[nodiscard]] const filter_type& filter() const noexcept { return seen_; }
+  [[nodiscard]] const filter_type& filter() const noexcept { return seen_; }  ///< the same, to read
 
  private:
   enum Counter : std::size_t { at_claims, at_skipped, at_duplicates, at_false_positives, at_races, at_failures, count };

@@ -83,8 +83,9 @@ namespace seenby {
 template <HashableItem Item, Hasher Hash = Xxh3Hash, class Filter = PartitionedFilter<Item, Hash>>
 class ExistenceGate {
  public:
-  using item_type = Item;
-  using filter_type = Filter;
+  using item_type = Item;      ///< what it holds
+  using filter_type = Filter;  ///< the filter that answers
+  /// Whether the gate can be saved and opened.
   static constexpr bool saveable = requires(const Filter& filter, const std::string& path) { filter.save(path); };
 
   /// Throws std::invalid_argument for a rate outside (0, 1) or a negative time.
@@ -137,6 +138,7 @@ class ExistenceGate {
   /// without commit() it leaves the gate as it was.
   class Rebuild {
    public:
+    /// The moved-from rebuild commits and drops nothing.
     Rebuild(Rebuild&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)), filter_(std::move(other.filter_)) {}
     Rebuild& operator=(Rebuild&&) = delete;
     ~Rebuild() {
@@ -144,10 +146,13 @@ class ExistenceGate {
       const std::lock_guard lock(gate_->writing_);
       gate_->next_.reset();
     }
+    /// Adds an id of the database. Not thread-safe between threads of one rebuild.
     void add(const Item& id) { filter_->insert(gate_->digest_of(id)); }
+    /// The same for many ids.
     void add(std::span<const Item> ids) {
       for (const Item& id : ids) add(id);
     }
+    /// Ids added so far that were certainly new.
     [[nodiscard]] std::uint64_t size() const noexcept { return filter_->size(); }
     /// Switches: from now on this filter answers, and is trusted. Throws std::logic_error when called twice.
     void commit() {
@@ -290,6 +295,7 @@ class ExistenceGate {
   /// Whether an id was added here within write_lag, or is itself younger: its record may become visible any moment.
   [[nodiscard]] bool recently_added(const Item& id) const { return young(id) || lagging(digest_of(id)); }
 
+  /// State, position, age and size, of one moment.
   [[nodiscard]] GateStatus status() const {
     const std::lock_guard lock(writing_);
     const std::shared_lock switching(serving_);
@@ -308,6 +314,7 @@ class ExistenceGate {
   /// Size and rate of the filter that serves; null before the first rebuild.
   [[nodiscard]] std::shared_ptr<const filter_type> filter() const { return current(); }
 
+  /// A snapshot of the counters.
   [[nodiscard]] GateCounters counters() const noexcept {
     return {.checks = counters_.sum(at_checks),
             .negatives = counters_.sum(at_negatives),

@@ -42,6 +42,7 @@ enum class Existence : std::uint8_t {
   unknown,  ///< no trusted filter, or too young an id: ask them as if there were no gate
 };
 
+/// The enumerator's name.
 [[nodiscard]] constexpr std::string_view to_string(Existence existence) noexcept {
   switch (existence) {
     case Existence::absent: return "absent";
@@ -54,14 +55,15 @@ enum class Existence : std::uint8_t {
 /// What a gate counts. A record that was positive but absent is a false positive, or was deleted since the last
 /// rebuild, or is not visible yet: the counter cannot tell which.
 struct GateCounters {
-  std::uint64_t checks = 0;
+  std::uint64_t checks = 0;               ///< ids that were asked about
   std::uint64_t negatives = 0;            ///< answered "not found" by the filter
   std::uint64_t bypassed = 0;             ///< no trusted filter, or too young an id
   std::uint64_t negative_cache_hits = 0;  ///< answered "not found" because an earlier lookup found nothing
   std::uint64_t loads = 0;                ///< went on to the cache and the database
   std::uint64_t positive_but_absent = 0;  ///< of those behind a positive, found nothing
+  /// Loads that returned an error.
   std::uint64_t load_failures = 0;
-  std::uint64_t adds = 0;
+  std::uint64_t adds = 0;           ///< ids added
   std::uint64_t rebuilds = 0;       ///< filters switched in
   std::uint64_t over_capacity = 0;  ///< adds past the number of ids the filter was sized for: time for a rebuild
   std::uint64_t load_ns = 0;        ///< time spent in loads
@@ -76,6 +78,7 @@ enum class GateState : std::uint8_t {
   distrusted,  ///< the filter is not believed until the next rebuild
 };
 
+/// How far it is.
 [[nodiscard]] constexpr std::string_view to_string(GateState state) noexcept {
   switch (state) {
     case GateState::empty: return "empty";
@@ -89,11 +92,12 @@ enum class GateState : std::uint8_t {
 
 /// A gate's state, for a page that a person reads.
 struct GateStatus {
-  GateState state = GateState::empty;
-  std::uint64_t version = 0;    ///< counts the rebuilds, over restarts too
-  std::uint64_t position = 0;   ///< of the change feed: every change up to it is in
-  std::chrono::seconds age{0};  ///< since the filter was switched in or opened
-  std::chrono::seconds lag{0};  ///< since the last change or advance() came in
+  GateState state = GateState::empty;  ///< how far it is
+  std::uint64_t version = 0;           ///< counts the rebuilds, over restarts too
+  std::uint64_t position = 0;          ///< of the change feed: every change up to it is in
+  std::chrono::seconds age{0};         ///< since the filter was switched in or opened
+  std::chrono::seconds lag{0};         ///< since the last change or advance() came in
+  /// Ids in the filter that serves.
   std::uint64_t items = 0;
   std::uint64_t capacity = 0;  ///< the ids it was sized for
   double expected_fpr = 0;     ///< with the items it has

@@ -29,6 +29,7 @@ struct NegativeCacheOptions {
 template <Hasher Hash>
 class BasicNegativeCache {
  public:
+  /// Room for options.entries digests; none with a time to live of zero.
   explicit BasicNegativeCache(const NegativeCacheOptions& options) : enabled_(options.ttl.count() > 0) {
     if (!enabled_) return;
     const std::size_t each = std::max<std::size_t>(1, options.entries / shard_count);
@@ -39,9 +40,10 @@ class BasicNegativeCache {
 
   /// What is remembered of a digest, and the moment it was asked.
   struct Memory {
-    bool absent = false;
+    bool absent = false;       ///< whether a lookup found nothing within the time to live
     std::uint64_t erased = 0;  ///< erases in the digest's shard so far
   };
+  /// What is remembered now. O(1), under a lock of one shard of 16.
   [[nodiscard]] Memory ask(Digest digest) const {
     if (!enabled_) return {};
     const Shard& shard = shard_of(digest);

@@ -20,6 +20,7 @@ namespace seenby {
 /// Where records are, in the order they are asked. Called from any thread.
 template <class Item, class Record>
 struct ReadStages {
+  /// The record, nothing where there is none, or why it could not be asked.
   using Lookup = std::function<Result<std::optional<Record>>(const Item&)>;
   Lookup cache{};                                                ///< none: the database at once
   Lookup database{};                                             ///< the truth
@@ -28,11 +29,12 @@ struct ReadStages {
 
 /// What a ReadPath counts, beside its gate's counters.
 struct ReadCounters {
-  std::uint64_t cache_hits = 0;
+  std::uint64_t cache_hits = 0;      ///< records that the cache had
   std::uint64_t cache_failures = 0;  ///< the cache could not be asked; the database was
+  /// Lookups that reached the database.
   std::uint64_t database_reads = 0;
-  std::uint64_t database_failures = 0;
-  std::uint64_t shared = 0;  ///< calls that got the answer of another call's read
+  std::uint64_t database_failures = 0;  ///< of those, how many returned an error
+  std::uint64_t shared = 0;             ///< calls that got the answer of another call's read
 };
 
 /// The normal way of a read, written once: a trusted negative of the gate is "not found" without cache or database; a
@@ -46,7 +48,7 @@ struct ReadCounters {
 template <HashableItem Item, class Record, class Gate = ExistenceGate<Item>>
 class ReadPath {
  public:
-  using result_type = Result<std::optional<Record>>;
+  using result_type = Result<std::optional<Record>>;  ///< what `find` gives
 
   /// Throws std::invalid_argument without a database.
   ReadPath(Gate& gate, ReadStages<Item, Record> stages) : gate_(&gate), stages_(std::move(stages)) {
@@ -65,6 +67,7 @@ class ReadPath {
     });
   }
 
+  /// A snapshot of the counters.
   [[nodiscard]] ReadCounters counters() const noexcept {
     return {.cache_hits = counters_.sum(at_cache_hits),
             .cache_failures = counters_.sum(at_cache_failures),
@@ -72,7 +75,9 @@ class ReadPath {
             .database_failures = counters_.sum(at_database_failures),
             .shared = counters_.sum(at_shared)};
   }
+  /// How long cache lookups took.
   [[nodiscard]] const LatencyHistogram& cache_latency() const noexcept { return cache_latency_; }
+  /// How long database reads took.
   [[nodiscard]] const LatencyHistogram& database_latency() const noexcept { return database_latency_; }
 
  private:

@@ -20,8 +20,8 @@ class SingleFlight {
  public:
   /// What a call got, and whether another call computed it.
   struct Answer {
-    Value value;
-    bool shared = false;
+    Value value;          ///< a copy of its own
+    bool shared = false;  ///< true: another call's function computed it
   };
 
   /// The answer of function() for this key; of a call that is under way already where there is one. What the function

@@ -20,15 +20,15 @@ namespace seenby {
 /// An item out of a history, and when it was last seen.
 template <class Item>
 struct SeenItem {
-  Item item;
-  Time seen_at{};
+  Item item;       ///< what was seen
+  Time seen_at{};  ///< when
 };
 
 /// One sight of one item by one user, as a log keeps it.
 template <class User, class Item>
 struct SeenEvent {
-  User user;
-  Item item;
+  User user;       ///< who saw it
+  Item item;       ///< what was seen
   Time seen_at{};  ///< the event's own time, not the time it arrived
   /// What tells a repeated delivery from a second sight of the item. Empty: the event's time does.
   std::string id{};

@@ -26,16 +26,17 @@ inline constexpr std::size_t max_key_bytes = 1'024;
 
 /// A user or an item as a database keeps it: a number (an unsigned one as its two's complement), or bytes.
 struct KeyView {
-  ItemKind kind = ItemKind::integer;
-  std::int64_t number = 0;  ///< of an integer
-  std::string_view bytes;   ///< of text and bytes
+  ItemKind kind = ItemKind::integer;  ///< which of the two members holds it
+  std::int64_t number = 0;            ///< of an integer
+  std::string_view bytes;             ///< of text and bytes
 };
 
 /// An event as a database keeps it.
 struct KeyedEvent {
-  KeyView user;
-  KeyView item;
+  KeyView user;            ///< who saw it; must outlive the event
+  KeyView item;            ///< what was seen; must outlive the event
   std::int64_t event = 0;  ///< detail::event_number
+  /// When.
   Time seen_at{};
 };
 
@@ -96,12 +97,13 @@ concept EventLog = requires(Log& log, KeyView key, std::span<const KeyView> keys
 template <EventLog Log, HashableItem User, HashableItem Item>
 class KeyedHistory {
  public:
-  using user_type = User;
-  using item_type = Item;
-  using Event = SeenEvent<User, Item>;
+  using user_type = User;               ///< who sees
+  using item_type = Item;               ///< what it holds
+  using Event = SeenEvent<User, Item>;  ///< one sight of an item
 
-  explicit KeyedHistory(Log log) : log_(std::move(log)) {}
+  explicit KeyedHistory(Log log) : log_(std::move(log)) {}  ///< over an open log
 
+  /// Adds a sight of each item at one time, all of them or none.
   Result<void> append(const User& user, std::span<const Item> items, Time when) {
     std::vector<KeyedEvent> rows;
     rows.reserve(items.size());
@@ -111,6 +113,7 @@ class KeyedHistory {
     if (!done) return std::move(done).error();
     return {};
   }
+  /// Adds events, all of them or none; returns how many were not there yet.
   Result<std::size_t> append(std::span<const Event> events) {
     std::vector<KeyedEvent> rows;
     rows.reserve(events.size());
@@ -121,12 +124,14 @@ class KeyedHistory {
     return write(rows);
   }
 
+  /// out[i] = 1 where the user saw item i at `since` or later, else 0; out is as long as items.
   Result<void> contains(const User& user, std::span<const Item> items, std::span<std::uint8_t> out,
                         Time since = all_time) const {
     std::fill(out.begin(), out.end(), std::uint8_t{0});
     if (items.empty()) return {};
     return log_.contains(key_view(user), views_of(items), out, since);
   }
+  /// The items that the user saw at `since` or later, each once with the last time.
   [[nodiscard]] Result<std::vector<SeenItem<Item>>> seen_since(const User& user, Time since = all_time) const {
     std::vector<SeenItem<Item>> list;
     auto done = log_.seen_since(key_view(user), since, [&](const KeyView& item, Time when) {
@@ -136,10 +141,13 @@ class KeyedHistory {
     return list;
   }
 
+  /// Deletes the user's events; true when there were any.
   Result<bool> forget(const User& user) { return log_.forget(key_view(user)); }
+  /// Deletes the user's events of these items; returns how many items had any.
   Result<std::size_t> erase(const User& user, std::span<const Item> items) {
     return log_.erase(key_view(user), views_of(items));
   }
+  /// Gives the events of `from` to `into`; true when there were any.
   Result<bool> merge(const User& from, const User& into) {
     const KeyView source = key_view(from);
     const KeyView target = key_view(into);
@@ -148,6 +156,7 @@ class KeyedHistory {
     return log_.merge(source, target);
   }
 
+  /// A page of at most `limit` users, in a fixed order, behind `after`.
   [[nodiscard]] Result<std::vector<User>> users(const std::optional<User>& after, std::size_t limit) const {
     std::vector<User> page;
     const auto last = after ? std::optional(key_view(*after)) : std::nullopt;
@@ -155,14 +164,16 @@ class KeyedHistory {
     if (!done) return std::move(done).error();
     return page;
   }
+  /// Different items that the user saw at `since` or later.
   [[nodiscard]] Result<std::uint64_t> item_count(const User& user, Time since = all_time) const {
     return log_.item_count(key_view(user), since);
   }
+  /// Events of an item, over all users.
   [[nodiscard]] Result<std::uint64_t> event_count(const Item& item) const { return log_.event_count(key_view(item)); }
 
  protected:
-  [[nodiscard]] Log& log() noexcept { return log_; }
-  [[nodiscard]] const Log& log() const noexcept { return log_; }
+  [[nodiscard]] Log& log() noexcept { return log_; }              ///< for what a database offers beside an EventHistory
+  [[nodiscard]] const Log& log() const noexcept { return log_; }  ///< the same, to read
 
  private:
   [[nodiscard]] static Result<void> require_fits(const KeyView& key) {

@@ -30,10 +30,11 @@ namespace seenby {
 template <HashableItem User, HashableItem Item>
 class MemoryHistory {
  public:
-  using user_type = User;
-  using item_type = Item;
-  using Event = SeenEvent<User, Item>;
+  using user_type = User;               ///< who sees
+  using item_type = Item;               ///< what it holds
+  using Event = SeenEvent<User, Item>;  ///< one sight of an item
 
+  /// Adds a sight of each item at one time.
   Result<void> append(const User& user, std::span<const Item> items, Time when) {
     if (items.empty()) return {};
     const auto key = detail::user_key(user);
@@ -43,6 +44,7 @@ class MemoryHistory {
     for (const Item& item : items) record.items[item].add(detail::event_number({}, when), when);
     return {};
   }
+  /// Adds events; returns how many were not there yet.
   Result<std::size_t> append(std::span<const Event> events) {
     std::size_t fresh = 0;
     for (const Event& event : events) {
@@ -55,6 +57,7 @@ class MemoryHistory {
     return fresh;
   }
 
+  /// out[i] = 1 where the user saw item i at `since` or later, else 0; out is as long as items.
   Result<void> contains(const User& user, std::span<const Item> items, std::span<std::uint8_t> out,
                         Time since = all_time) const {
     read(user, [&](const Record* record) {
@@ -67,6 +70,7 @@ class MemoryHistory {
     });
     return {};
   }
+  /// The items that the user saw at `since` or later, each once with the last time.
   [[nodiscard]] Result<std::vector<SeenItem<Item>>> seen_since(const User& user, Time since = all_time) const {
     std::vector<SeenItem<Item>> list;
     read(user, [&](const Record* record) {
@@ -79,12 +83,14 @@ class MemoryHistory {
     return list;
   }
 
+  /// Deletes the user's events; true when there were any.
   Result<bool> forget(const User& user) {
     const auto key = detail::user_key(user);
     Shard& shard = shard_of(key);
     const std::lock_guard lock(shard.mutex);
     return shard.users.erase(key) != 0;
   }
+  /// Deletes the user's events of these items; returns how many items had any.
   Result<std::size_t> erase(const User& user, std::span<const Item> items) {
     const auto key = detail::user_key(user);
     Shard& shard = shard_of(key);
@@ -96,6 +102,7 @@ class MemoryHistory {
     if (found->second.items.empty()) shard.users.erase(found);
     return erased;
   }
+  /// Gives the events of `from` to `into`; true when there were any.
   Result<bool> merge(const User& from, const User& into) {
     const auto source_key = detail::user_key(from);
     const auto target_key = detail::user_key(into);
@@ -117,6 +124,7 @@ class MemoryHistory {
     return true;
   }
 
+  /// A page of at most `limit` users, in a fixed order, behind `after`.
   [[nodiscard]] Result<std::vector<User>> users(const std::optional<User>& after, std::size_t limit) const {
     std::vector<User> page;
     const detail::UserKey last = after ? detail::user_key(*after) : detail::UserKey{};
@@ -128,6 +136,7 @@ class MemoryHistory {
     }
     return page;
   }
+  /// Different items that the user saw at `since` or later.
   [[nodiscard]] Result<std::uint64_t> item_count(const User& user, Time since = all_time) const {
     std::uint64_t count = 0;
     read(user, [&](const Record* record) {
@@ -136,6 +145,7 @@ class MemoryHistory {
     });
     return count;
   }
+  /// Events of an item, over all users.
   [[nodiscard]] Result<std::uint64_t> event_count(const Item& item) const {
     std::uint64_t count = 0;
     for (const Shard& shard : shards_) {

@@ -15,8 +15,8 @@ namespace seenby {
 
 /// A digest out of a history, and when it was seen.
 struct SeenDigest {
-  Digest digest;
-  Time seen_at{};
+  Digest digest;   ///< the item's digest
+  Time seen_at{};  ///< when
 };
 /// Reads what one user saw at `since` or later, as digests under the store's hasher. Called without any lock of the
 /// store held; may do I/O; may be called from any thread.

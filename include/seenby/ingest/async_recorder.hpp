@@ -21,9 +21,10 @@
 
 namespace seenby {
 
+/// How an AsyncRecorder gathers and writes.
 struct AsyncOptions {
-  QueueOptions queue{};
-  std::size_t batch = 1'000;
+  QueueOptions queue{};       ///< capacity, and what a full queue does
+  std::size_t batch = 1'000;  ///< records a batch at most
   /// How long a record may wait for others before it is written.
   std::chrono::milliseconds flush_every{1'000};
   /// Hides a record's item from its user at once, through the filter's overlay, for this long. 0: not.
@@ -40,9 +41,10 @@ struct AsyncOptions {
 template <class Filter, HashableItem Item = std::uint64_t>
 class AsyncRecorder {
  public:
-  using User = typename Filter::user_type;
-  using Event = SeenEvent<User, Item>;
+  using User = typename Filter::user_type;  ///< who sees
+  using Event = SeenEvent<User, Item>;      ///< one sight of an item
 
+  /// Starts the thread. Throws std::invalid_argument for a queue of no capacity.
   explicit AsyncRecorder(Filter& filter, AsyncOptions options = {})
       : filter_(filter),
         options_(with_clock(std::move(options), filter)),
@@ -58,6 +60,7 @@ class AsyncRecorder {
   /// Takes a record of an item seen now, or at a time of its own. Errors: refused (the queue is full; the item is not
   /// hidden then), unavailable (closed).
   Result<void> record(const User& user, const Item& item) { return record(user, item, options_.queue.clock()); }
+  /// The same for an item seen at a time of its own.
   Result<void> record(const User& user, const Item& item, Time when) {
     auto pushed = queue_.push(Event{user, item, when, {}});
     if (pushed && options_.overlay.count() != 0) {
@@ -79,6 +82,7 @@ class AsyncRecorder {
   [[nodiscard]] std::size_t backlog() const { return queue_.backlog(); }
   /// How old the oldest record may be that the filter does not hold yet; what is in flight is hidden all the same.
   [[nodiscard]] std::chrono::seconds staleness() const { return ingestor_.staleness(); }
+  /// A snapshot of the counters.
   [[nodiscard]] IngestCounters counters() const noexcept { return ingestor_.counters(); }
   /// Records that were refused or dropped because the queue was full.
   [[nodiscard]] std::uint64_t dropped() const { return queue_.dropped(); }

@@ -22,6 +22,7 @@ struct ImpressionEvent {
   std::string user{};  ///< the user, or the session where `anonymous`; a number is its decimal text
   std::string item{};  ///< a number is its decimal text
   Time at{};           ///< when it was on the screen, in seconds since 1970 by the client's clock
+  /// `user` is a session, without a filter of its own.
   bool anonymous = false;
   bool visible = true;                ///< false: it was loaded, but never on the screen
   std::uint32_t visible_ms = 0;       ///< how long; 0: not told
@@ -35,7 +36,7 @@ struct ImpressionRules {
   std::chrono::seconds max_ahead = std::chrono::minutes{10};
   /// An event that tells less than these is no sight. One that tells nothing passes.
   std::uint32_t min_visible_ms = 0;
-  std::uint32_t min_visible_percent = 0;
+  std::uint32_t min_visible_percent = 0;  ///< 0: any part of it
 
   /// Whether the item was seen, as opposed to only returned or loaded.
   [[nodiscard]] bool is_sight(const ImpressionEvent& event) const noexcept {

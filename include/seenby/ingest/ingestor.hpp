@@ -52,10 +52,11 @@ template <EventQueue Queue, EventSink History, class Store>
 requires FilterStoreFor<Store, typename History::item_type>
 class Ingestor {
  public:
-  using User = typename History::user_type;
-  using Item = typename History::item_type;
-  using Event = SeenEvent<User, Item>;
+  using User = typename History::user_type;  ///< who sees
+  using Item = typename History::item_type;  ///< what is seen
+  using Event = SeenEvent<User, Item>;       ///< one sight of an item
 
+  /// Connects them; `run` starts. They must outlive it.
   Ingestor(Queue& queue, History& history, Store& store, IngestOptions options = {})
       : queue_(queue),
         history_(history),
@@ -103,6 +104,7 @@ class Ingestor {
     const Time mark = watermark();
     return mark == all_time ? std::chrono::seconds::max() : std::max(std::chrono::seconds{0}, options_.clock() - mark);
   }
+  /// A snapshot of the counters.
   [[nodiscard]] IngestCounters counters() const noexcept {
     const auto get = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
     return {get(read_),     get(buried_),   get(not_seen_),   get(anonymous_),    get(rate_limited_), get(duplicates_),

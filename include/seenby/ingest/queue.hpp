@@ -24,8 +24,8 @@ namespace seenby {
 /// A message that a queue hands out until it is acknowledged.
 template <class Message, class Receipt>
 struct Delivery {
-  Receipt receipt;
-  Message message;
+  Receipt receipt;               ///< what `acknowledge` takes
+  Message message;               ///< what was pushed
   Time entered{};                ///< when it entered the queue
   std::uint32_t deliveries = 1;  ///< how often it was handed out
 };
@@ -57,10 +57,13 @@ enum class WhenFull : std::uint8_t {
   refuse,       ///< refuse the new one, and count it
 };
 
+/// How much a BoundedQueue holds.
 struct QueueOptions {
   std::size_t capacity = 65'536;  ///< messages, those that a reader holds included
+  /// What happens to one message more.
   WhenFull when_full = WhenFull::refuse;
   std::size_t dead_letters = 1'000;  ///< kept; the oldest go first
+  /// The system's when empty.
   Clock clock{};
 };
 
@@ -69,12 +72,13 @@ struct QueueOptions {
 template <std::copyable Message>
 class BoundedQueue {
  public:
-  using message_type = Message;
-  using receipt_type = std::uint64_t;
-  using Delivered = Delivery<Message, receipt_type>;
+  using message_type = Message;                       ///< what it carries
+  using receipt_type = std::uint64_t;                 ///< a number of its own for each message
+  using Delivered = Delivery<Message, receipt_type>;  ///< a message as `read` hands it out
+  /// A message that was buried.
   struct DeadLetter {
-    Message message;
-    Error why;
+    Message message;  ///< what was pushed
+    Error why;        ///< why it cannot be ingested
   };
 
   /// Throws std::invalid_argument for a capacity of 0.
@@ -112,6 +116,7 @@ class BoundedQueue {
     room_.notify_all();
   }
 
+  /// At most `most` messages, oldest first; none when the wait is over. They are delivered until acknowledged.
   Result<std::vector<Delivered>> read(std::size_t most, std::chrono::milliseconds wait) {
     std::unique_lock lock(mutex_);
     arrived_.wait_for(lock, wait, [&] { return closed_ || !waiting_.empty(); });
@@ -123,6 +128,7 @@ class BoundedQueue {
     }
     return batch;
   }
+  /// Removes these; those it does not know are no error.
   Result<void> acknowledge(std::span<const receipt_type> receipts) {
     {
       const std::lock_guard lock(mutex_);
@@ -135,6 +141,7 @@ class BoundedQueue {
     room_.notify_all();
     return {};
   }
+  /// Moves a message to the dead letters.
   Result<void> bury(const Delivered& delivery, const Error& why) {
     {
       const std::lock_guard lock(mutex_);
@@ -165,6 +172,7 @@ class BoundedQueue {
     const std::lock_guard lock(mutex_);
     return dropped_;
   }
+  /// Copies, oldest first.
   [[nodiscard]] std::vector<DeadLetter> dead_letters() const {
     const std::lock_guard lock(mutex_);
     return {dead_.begin(), dead_.end()};

@@ -12,6 +12,7 @@
 
 namespace seenby {
 
+/// How many events of a user pass.
 struct RateLimitOptions {
   double events_per_second = 0;  ///< in the long run; 0: no limit
   double burst = 100;            ///< at once, after a quiet time
@@ -21,6 +22,7 @@ struct RateLimitOptions {
 /// bucket are forgotten. For one thread.
 class RateLimit {
  public:
+  /// Every user begins with a full bucket.
   explicit RateLimit(RateLimitOptions options) noexcept : options_(options) {}
 
   /// Whether the user may send one more; if so it is taken.

@@ -36,6 +36,7 @@ enum class FilterState : std::uint8_t {
   incomplete,   ///< it lacked items that the history knows
   over_budget,  ///< it hides more than its share
 };
+/// The enumerator's name; "unnamed" for a value that is none.
 [[nodiscard]] constexpr std::string_view to_string(FilterState state) noexcept {
   switch (state) {
     case FilterState::healthy: return "healthy";
@@ -49,26 +50,28 @@ enum class FilterState : std::uint8_t {
 
 /// One user's check and repair.
 struct Repair {
-  FilterState found = FilterState::healthy;
-  std::uint64_t items = 0;            ///< in the history, within the window
-  std::uint64_t false_negatives = 0;  ///< of those, called unseen by the filter
+  FilterState found = FilterState::healthy;  ///< what the check said
+  std::uint64_t items = 0;                   ///< in the history, within the window
+  std::uint64_t false_negatives = 0;         ///< of those, called unseen by the filter
+  /// Whether it was written anew.
   bool repaired = false;
 };
 
 /// What a sweep has done so far.
 struct RepairProgress {
-  std::uint64_t users = 0;
-  std::uint64_t items = 0;
-  std::uint64_t false_negatives = 0;
-  std::uint64_t healthy = 0;
-  std::uint64_t expired = 0;
-  std::uint64_t lost = 0;
-  std::uint64_t incomplete = 0;
-  std::uint64_t over_budget = 0;
-  std::uint64_t repaired = 0;
-  std::uint64_t errors = 0;  ///< users that could not be checked or repaired
+  std::uint64_t users = 0;            ///< users looked at
+  std::uint64_t items = 0;            ///< of their histories, within the window
+  std::uint64_t false_negatives = 0;  ///< of those, called unseen by a filter
+  std::uint64_t healthy = 0;          ///< users found so
+  std::uint64_t expired = 0;          ///< users found so
+  std::uint64_t lost = 0;             ///< users found so
+  std::uint64_t incomplete = 0;       ///< users found so
+  std::uint64_t over_budget = 0;      ///< users found so
+  std::uint64_t repaired = 0;         ///< users whose filter was written anew
+  std::uint64_t errors = 0;           ///< users that could not be checked or repaired
 };
 
+/// How a RepairJob looks and how fast it goes.
 struct RepairOptions {
   /// How many fresh candidates each filter is asked about, to see whether it hides more than it may. 0: it is not
   /// asked.
@@ -93,9 +96,10 @@ template <EventHistory History, class Store>
 requires FilterStoreFor<Store, typename History::item_type>
 class RepairJob {
  public:
-  using User = typename History::user_type;
-  using Item = typename History::item_type;
+  using User = typename History::user_type;  ///< who sees
+  using Item = typename History::item_type;  ///< what is seen
 
+  /// Writes nothing before `repair` or `sweep` is called.
   RepairJob(History& history, Store& store, RepairOptions options = {})
       : history_(history), store_(store), options_(std::move(options)), slices_(store.policy()) {}
 

@@ -15,6 +15,7 @@
 
 namespace seenby::lmdb {
 
+/// How an Environment is opened.
 struct Options {
   /// The memory map's first size. It doubles whenever it is full; the file itself is as large as what is in it.
   std::uint64_t map_bytes = std::uint64_t{64} << 20;
@@ -32,9 +33,11 @@ struct EnvironmentState;
 /// What a write transaction sees and changes. Valid inside the callback of `transact` only, on its thread.
 class Transaction {
  public:
+  /// The value, or nothing; what this transaction wrote included.
   Result<std::optional<Blob>> load(std::string_view key);
+  /// Writes `desired` where the value is `expected` (nothing: there is none); false, and nothing is written, else.
   Result<bool> compare_and_swap(std::string_view key, const std::optional<Blob>& expected, const Blob& desired);
-  Result<bool> erase(std::string_view key);
+  Result<bool> erase(std::string_view key);  ///< removes the key; true when it was there
 
  private:
   friend struct EnvironmentState;
@@ -55,9 +58,11 @@ class Environment {
   /// Opens the file, or creates it (mode 0600). Errors: io, wrong_type (no LMDB file), corrupt, unavailable.
   [[nodiscard]] static Result<Environment> open(const std::string& path, const Options& options = {});
 
+  /// The committed value, or nothing. A read transaction; waits for no writer.
   [[nodiscard]] Result<std::optional<Blob>> load(std::string_view key) const;
+  /// Writes `desired` where the value is `expected` (nothing: there is none); false, and nothing is written, else.
   Result<bool> compare_and_swap(std::string_view key, const std::optional<Blob>& expected, const Blob& desired);
-  Result<bool> erase(std::string_view key);
+  Result<bool> erase(std::string_view key);  ///< removes the key; true when it was there
 
   /// Runs `change` in one write transaction: what it wrote is committed together, with one sync, when it returns no
   /// error, and none of it otherwise. Where the map must grow, `change` runs again from the start. It must use its

@@ -25,6 +25,7 @@ class LmdbStore : public BlobStore<lmdb::Environment, User, Hash> {
   using Base = BlobStore<lmdb::Environment, User, Hash>;
 
  public:
+  /// Over an open environment. Throws std::invalid_argument for a policy that cannot be kept.
   LmdbStore(lmdb::Environment environment, StorePolicy policy) : Base(std::move(environment), std::move(policy)) {}
 
   /// Errors as lmdb::Environment::open. Throws std::invalid_argument for a policy that cannot be kept.

@@ -18,6 +18,7 @@
 
 namespace seenby::postgres {
 
+/// How a Log is opened.
 struct Options {
   /// How long a call may take, connecting and waiting for a connection included. It is the server's statement_timeout
   /// too.
@@ -51,17 +52,24 @@ class Log {
   [[nodiscard]] static Result<Log> open(const std::string& address, ItemKind user_kind, ItemKind item_kind,
                                         const Options& options = {});
 
+  /// Adds events in one transaction; returns how many were not there yet.
   Result<std::size_t> append(std::span<const KeyedEvent> events);
+  /// out[i] = 1 where the user saw item i at `since` or later. One statement.
   Result<void> contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
                         Time since) const;
+  /// Calls row(item, last time) for each item that the user saw at `since` or later.
   Result<void> seen_since(const KeyView& user, Time since, const std::function<void(const KeyView&, Time)>& row) const;
-  Result<bool> forget(const KeyView& user);
+  Result<bool> forget(const KeyView& user);  ///< deletes the user's events; true when there were any
+  /// Deletes the user's events of these items; returns how many items had any.
   Result<std::size_t> erase(const KeyView& user, std::span<const KeyView> items);
+  /// Gives the events of `from` to `into`; true when there were any.
   Result<bool> merge(const KeyView& from, const KeyView& into);
+  /// Calls row(user) for at most `limit` users, in a fixed order, behind `after`.
   Result<void> users(const std::optional<KeyView>& after, std::size_t limit,
                      const std::function<void(const KeyView&)>& row) const;
+  /// Different items that the user saw at `since` or later.
   [[nodiscard]] Result<std::uint64_t> item_count(const KeyView& user, Time since) const;
-  [[nodiscard]] Result<std::uint64_t> event_count(const KeyView& item) const;
+  [[nodiscard]] Result<std::uint64_t> event_count(const KeyView& item) const;  ///< events of an item, over all users
   /// Drops the months that were over at a time, table by table, however many rows they hold; returns how many months.
   Result<std::size_t> drop_months_before(Time time);
 

@@ -24,11 +24,11 @@ namespace seenby::redis {
 
 /// What BF.INFO says.
 struct BloomInfo {
-  std::uint64_t capacity = 0;
-  std::uint64_t size_bytes = 0;
-  std::uint64_t filters = 0;
-  std::uint64_t items = 0;
-  std::uint64_t expansion = 0;  ///< 0: NONSCALING
+  std::uint64_t capacity = 0;    ///< items it holds at its rate
+  std::uint64_t size_bytes = 0;  ///< in the server's memory
+  std::uint64_t filters = 0;     ///< of the chain in the key
+  std::uint64_t items = 0;       ///< items that the server counted
+  std::uint64_t expansion = 0;   ///< 0: NONSCALING
 };
 
 /// Whether the server has the module.
@@ -40,10 +40,10 @@ enum class ModuleState : std::uint8_t {
 
 /// What a RedisBloomStore counts beside StoreCounters.
 struct BloomCounters {
-  ModuleState module = ModuleState::unknown;
-  std::uint64_t unavailable = 0;   ///< calls refused because the module is not there
-  std::uint64_t full_filters = 0;  ///< records that a full NONSCALING filter cut short
-  std::uint64_t rebuilds = 0;      ///< missing filters rebuilt from the history
+  ModuleState module = ModuleState::unknown;  ///< as last asked
+  std::uint64_t unavailable = 0;              ///< calls refused because the module is not there
+  std::uint64_t full_filters = 0;             ///< records that a full NONSCALING filter cut short
+  std::uint64_t rebuilds = 0;                 ///< missing filters rebuilt from the history
 };
 
 /// One user's items as RedisBloom keeps them: text for numbers, the bytes for everything else.
@@ -63,16 +63,18 @@ using ReadItems = std::function<Result<WireItems>()>;
 /// Thread-safe.
 class BloomProtocol {
  public:
+  /// One request's question, as the spans of `check`.
   struct Job {
-    std::span<const std::string> keys;
-    std::span<const std::string> items;
-    std::span<std::uint8_t> seen_by;
-    std::span<UserStatus> status;
+    std::span<const std::string> keys;   ///< a key a user
+    std::span<const std::string> items;  ///< as RedisBloom keeps them
+    std::span<std::uint8_t> seen_by;     ///< overwritten: for each item, the users whose filter says seen
+    std::span<UserStatus> status;        ///< overwritten, one a user
   };
+  /// One user's items to record.
   struct Write {
-    std::string key;
-    WireItems items;
-    ReadItems history{};
+    std::string key;                ///< the user's key
+    WireItems items;                ///< what was seen
+    ReadItems history{};            ///< what a missing filter is rebuilt from; empty: from nothing
     std::uint64_t known_items = 0;  ///< what a rebuilt filter must have room for
   };
 
@@ -82,18 +84,18 @@ class BloomProtocol {
   BloomProtocol& operator=(const BloomProtocol&) = delete;
   ~BloomProtocol();
 
-  void check(std::span<const Job> jobs);
+  void check(std::span<const Job> jobs);  ///< all jobs in one pipeline: one round trip
   /// One pipelined round trip for all users; a second one for those whose filter is missing.
   [[nodiscard]] std::vector<Result<RecordOutcome>> record(std::span<const Write> writes);
-  Result<void> create(const std::string& key);
-  Result<bool> forget(const std::string& key);
-  Result<BloomInfo> info(const std::string& key);
+  Result<void> create(const std::string& key);     ///< BF.RESERVE; a filter that exists is kept
+  Result<bool> forget(const std::string& key);     ///< deletes the key; true when there was one
+  Result<BloomInfo> info(const std::string& key);  ///< BF.INFO of the key
 
   /// Asks the server again whether it has the module.
   ModuleState probe();
-  [[nodiscard]] const RedisBloomOptions& options() const noexcept;
-  [[nodiscard]] StoreCounters counters() const noexcept;
-  [[nodiscard]] BloomCounters bloom_counters() const noexcept;
+  [[nodiscard]] const RedisBloomOptions& options() const noexcept;  ///< as given at construction
+  [[nodiscard]] StoreCounters counters() const noexcept;            ///< a snapshot of the store's counters
+  [[nodiscard]] BloomCounters bloom_counters() const noexcept;      ///< a snapshot of what is RedisBloom's own
 
  private:
   class State;
@@ -103,8 +105,8 @@ class BloomProtocol {
 /// One user's part of a `record_many`.
 template <class User, class Item>
 struct UserItems {
-  User user;
-  std::span<const Item> items;
+  User user;                    ///< who saw it
+  std::span<const Item> items;  ///< what they saw
 };
 
 /// Filters in a server with RedisBloom: BF.RESERVE, BF.MADD, BF.MEXISTS, BF.INFO. The server gets the items themselves
@@ -127,10 +129,10 @@ struct UserItems {
 template <HashableItem User = std::uint64_t, HashableItem Item = std::uint64_t, Hasher Hash = Xxh3Hash>
 class RedisBloomStore {
  public:
-  using user_type = User;
-  using item_type = Item;
-  using hasher_type = Hash;
-  static constexpr bool is_remote = true;
+  using user_type = User;                  ///< who sees
+  using item_type = Item;                  ///< what it holds
+  using hasher_type = Hash;                ///< makes digests of items
+  static constexpr bool is_remote = true;  ///< a round trip a question: one for a whole request
 
   /// Asks the server for the module; a server that cannot be reached yet is no error. Throws std::invalid_argument for
   /// options that cannot be kept.
@@ -142,12 +144,15 @@ class RedisBloomStore {
   explicit RedisBloomStore(std::string_view url, RedisBloomOptions options = {}, Hash hash = {})
       : RedisBloomStore(make_executor(url).value(), std::move(options), std::move(hash)) {}
 
+  /// The policy as given at construction.
   [[nodiscard]] const StorePolicy& policy() const noexcept { return policy_; }
-  [[nodiscard]] Hash hasher() const noexcept { return hash_; }
+  [[nodiscard]] Hash hasher() const noexcept { return hash_; }  ///< the hasher, with the policy's seed
+  /// As given at construction.
   [[nodiscard]] const RedisBloomOptions& options() const noexcept { return protocol_->options(); }
   /// Rebuilds missing filters from this from now on. For set-up, before other threads use the store.
   void set_item_replay(ItemReplay<User, Item> replay) { replay_ = std::move(replay); }
 
+  /// As FilterStoreFor says; one round trip for all users.
   void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const {
     const CheckRequest<User, Item> request{users, batch, seen_by, status};
@@ -169,6 +174,7 @@ class RedisBloomStore {
     protocol_->check(jobs);
   }
 
+  /// As FilterStoreFor says; one round trip, two where the filter is missing.
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
     const BloomProtocol::Write write = write_of(user, batch.items);
     return std::move(protocol_->record({&write, 1}).front());
@@ -184,13 +190,18 @@ class RedisBloomStore {
 
   /// BF.RESERVE; a filter that exists is kept.
   Result<void> create(const User& user) { return protocol_->create(key_of(user)); }
+  /// Deletes the user's key; true when there was one.
   Result<bool> forget(const User& user) { return protocol_->forget(key_of(user)); }
   /// BF.INFO. Errors: `unknown_user`, `wrong_type`, `unavailable`, those of the transport.
   [[nodiscard]] Result<BloomInfo> info(const User& user) const { return protocol_->info(key_of(user)); }
 
+  /// Whether the server has the module, as last asked.
   [[nodiscard]] ModuleState module_state() const noexcept { return protocol_->bloom_counters().module; }
+  /// A snapshot of the store's counters.
   [[nodiscard]] StoreCounters counters() const { return protocol_->counters(); }
+  /// A snapshot of what is RedisBloom's own.
   [[nodiscard]] BloomCounters bloom_counters() const { return protocol_->bloom_counters(); }
+  /// The user's key: prefix and user.
   [[nodiscard]] std::string key_of(const User& user) const {
     return std::string(options().prefix).append(detail::wire_text(user));
   }

@@ -20,8 +20,8 @@ namespace seenby::redis {
 
 /// The moment by which an answer must be there. Steady clock: setting the system's time does not move it.
 struct Deadline {
-  using clock = std::chrono::steady_clock;
-  clock::time_point at;
+  using clock = std::chrono::steady_clock;  ///< steady
+  clock::time_point at;                     ///< the moment itself
 
   /// `milliseconds::max()` is "never".
   [[nodiscard]] static Deadline after(std::chrono::milliseconds span) noexcept {
@@ -32,7 +32,7 @@ struct Deadline {
     const auto rest = at - clock::now();
     return rest.count() <= 0 ? std::chrono::milliseconds{0} : std::chrono::ceil<std::chrono::milliseconds>(rest);
   }
-  [[nodiscard]] bool passed() const noexcept { return clock::now() >= at; }
+  [[nodiscard]] bool passed() const noexcept { return clock::now() >= at; }  ///< whether the moment is over
   /// The earlier of two deadlines.
   [[nodiscard]] Deadline earlier(Deadline other) const noexcept { return at < other.at ? *this : other; }
 };
@@ -45,6 +45,7 @@ class Command {
   Command() = default;
   /// A command of given arguments. `key` is the index of its routing key, `no_key` for a command without one.
   static constexpr std::size_t no_key = static_cast<std::size_t>(-1);
+  /// The command of these arguments; `key` is the index of its routing key.
   template <class... Arguments>
   static Command with_key(std::size_t key, const Arguments&... arguments) {
     Command command;
@@ -75,13 +76,16 @@ class Command {
     key_ = ends_.size();
     return add(key);
   }
+  /// Appends a number in decimal.
   Command& add(std::int64_t number) { return add(std::string_view{std::to_string(number)}); }
 
-  [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }  ///< arguments, the command's name included
+  /// The argument; valid until the command changes.
   [[nodiscard]] std::string_view operator[](std::size_t index) const noexcept {
     const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
     return std::string_view{bytes_}.substr(begin, ends_[index] - begin);
   }
+  /// Whether it has a routing key.
   [[nodiscard]] bool has_key() const noexcept { return key_ < ends_.size(); }
   /// The routing key; empty without one (then any node will do).
   [[nodiscard]] std::string_view key() const noexcept { return has_key() ? (*this)[key_] : std::string_view{}; }
@@ -91,7 +95,7 @@ class Command {
     read_only_ = true;
     return *this;
   }
-  [[nodiscard]] bool is_read_only() const noexcept { return read_only_; }
+  [[nodiscard]] bool is_read_only() const noexcept { return read_only_; }  ///< whether `reads_only` was called
 
   /// Says that a longer answer is none to this command, so that no server can make a client take in more. An error
   /// reply is no answer and has a limit of its own.
@@ -99,6 +103,7 @@ class Command {
     reply_limit_ = bytes;
     return *this;
   }
+  /// The longest answer in bytes; 512 MiB unless said.
   [[nodiscard]] std::size_t reply_limit() const noexcept { return reply_limit_; }
 
  private:
@@ -120,23 +125,30 @@ class Command {
 class Reply {
  public:
   struct Nil {};
-  using Array = std::vector<Reply>;
+  using Array = std::vector<Reply>;  ///< an array's elements
 
   Reply() = default;
-  explicit Reply(std::int64_t number) : value_(number) {}
-  explicit Reply(std::string text) : value_(std::move(text)) {}
-  explicit Reply(Array elements) : value_(std::move(elements)) {}
-  explicit Reply(Error error) : value_(std::move(error)) {}
+  explicit Reply(std::int64_t number) : value_(number) {}          ///< an integer reply
+  explicit Reply(std::string text) : value_(std::move(text)) {}    ///< a bulk or status string
+  explicit Reply(Array elements) : value_(std::move(elements)) {}  ///< an array of replies
+  explicit Reply(Error error) : value_(std::move(error)) {}        ///< an error reply
 
-  [[nodiscard]] bool is_nil() const noexcept { return std::holds_alternative<Nil>(value_); }
+  [[nodiscard]] bool is_nil() const noexcept { return std::holds_alternative<Nil>(value_); }  ///< whether it is nil
+  /// Whether the server answered with an error.
   [[nodiscard]] bool is_error() const noexcept { return std::holds_alternative<Error>(value_); }
   /// Null when the reply is of another type.
   [[nodiscard]] const std::int64_t* integer() const noexcept { return std::get_if<std::int64_t>(&value_); }
+  /// Null when the reply is of another type.
   [[nodiscard]] const std::string* string() const noexcept { return std::get_if<std::string>(&value_); }
+  /// Null when the reply is of another type.
   [[nodiscard]] std::string* string() noexcept { return std::get_if<std::string>(&value_); }
+  /// Null when the reply is of another type.
   [[nodiscard]] const Array* array() const noexcept { return std::get_if<Array>(&value_); }
+  /// Null when the reply is of another type.
   [[nodiscard]] Array* array() noexcept { return std::get_if<Array>(&value_); }
+  /// Null when the reply is of another type.
   [[nodiscard]] const Error* error() const noexcept { return std::get_if<Error>(&value_); }
+  /// Whether it is this string, such as "OK".
   [[nodiscard]] bool is_status(std::string_view text) const noexcept {
     return string() != nullptr && *string() == text;
   }
@@ -152,12 +164,13 @@ class Reply {
 
 /// What a client counts of its connections, over all servers. Each figure is exact, the set of them is not atomic.
 struct PoolCounters {
-  std::uint64_t connects = 0;
-  std::uint64_t connect_failures = 0;
+  std::uint64_t connects = 0;             ///< connections opened
+  std::uint64_t connect_failures = 0;     ///< connections that could not be opened
   std::uint64_t connections_dropped = 0;  ///< after a time-out, a lost connection or a protocol error
   std::uint64_t resent_batches = 0;       ///< a pooled connection was dead; the batch was sent again
+  /// Batches that were not tried because the server had failed just before.
   std::uint64_t refused_by_breaker = 0;
-  std::uint64_t breaker_openings = 0;
+  std::uint64_t breaker_openings = 0;  ///< how often a server was given up for a while
 };
 
 /// Sends commands to Redis and brings the answers. Derive from it to run seenby over another client (redis-plus-plus,
@@ -181,6 +194,7 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
   virtual ~Executor() = default;
 
+  /// Sends the batch and waits for its replies until the deadline.
   [[nodiscard]] virtual Result<std::vector<Reply>> execute(std::span<const Command> batch, Deadline deadline) = 0;
   /// The server's name for messages: scheme, host and port or socket; no password.
   [[nodiscard]] virtual std::string name() const = 0;

@@ -27,8 +27,8 @@ struct RedisStoreOptions {
   std::optional<std::chrono::milliseconds> timeout{};
   /// A write that must read the history may take this long in all; a filter left half built by a crash expires so.
   std::chrono::milliseconds rebuild_timeout{30'000};
-  TimeToLive time_to_live = TimeToLive::none;
-  std::chrono::seconds ttl{std::chrono::hours{24 * 30}};
+  TimeToLive time_to_live = TimeToLive::none;             ///< when a key expires
+  std::chrono::seconds ttl{std::chrono::hours{24 * 30}};  ///< of a key, where `time_to_live` is not `none`
   /// Values up to this size are read whole, larger ones by block once their size is known. By default 256 KiB for a
   /// server on this machine, where copying a value is cheaper than asking for parts of it (100 candidates in 128 KiB
   /// over a Unix socket: 16 us of the server's time whole, 47 us by block, 160 us and more in a script), and 16 KiB
@@ -46,8 +46,8 @@ struct RedisBloomOptions {
   /// A full filter is succeeded by one this many times its size, in the same key (EXPANSION). 0: it is not; what no
   /// longer fits is refused with `too_large` (NONSCALING), and nothing that was acknowledged is lost.
   std::uint32_t expansion = 2;
-  TimeToLive time_to_live = TimeToLive::none;
-  std::chrono::seconds ttl{std::chrono::hours{24 * 30}};
+  TimeToLive time_to_live = TimeToLive::none;             ///< when a key expires
+  std::chrono::seconds ttl{std::chrono::hours{24 * 30}};  ///< of a key, where `time_to_live` is not `none`
   /// The key is prefix and user, nothing else, so that other clients find it.
   std::string prefix = "seen:";
   /// The deadline of a call's round trip. Unset: the URL's `timeout_ms`, 1 s without one.

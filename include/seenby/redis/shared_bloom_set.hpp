@@ -27,8 +27,9 @@ namespace seenby::redis {
 template <HashableItem Item = std::string>
 class SharedBloomSet {
  public:
-  using item_type = Item;
+  using item_type = Item;  ///< what it holds
 
+  /// Throws std::invalid_argument for options that cannot be kept. Connects on first use.
   SharedBloomSet(std::shared_ptr<Executor> executor, std::string key, RedisBloomOptions options = {})
       : key_(std::move(key)), store_(std::move(executor), keyed(std::move(options))) {}
 

@@ -28,9 +28,11 @@ namespace seenby::redis {
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class SharedGate {
  public:
-  using item_type = Item;
-  using set_type = SharedSet<Item, Hash>;
+  using item_type = Item;                  ///< what it holds
+  using set_type = SharedSet<Item, Hash>;  ///< the set that it asks
 
+  /// Throws std::invalid_argument for options that cannot be kept. Without a write_lag it is 60 s. Connects on first
+  /// use.
   SharedGate(std::shared_ptr<Executor> executor, const std::string& name, SharedSetOptions options, Hash hash = {})
       : set_(std::move(executor), name, lagging(std::move(options)), std::move(hash)) {}
 
@@ -43,15 +45,18 @@ class SharedGate {
     if (!added) return std::move(added).error();
     return {};
   }
+  /// Begins a new version, which serves from its commit() on. Errors: as SharedSet::begin_rebuild.
   [[nodiscard]] Result<typename set_type::Rebuild> begin_rebuild(std::uint64_t expected_items) {
     return set_.begin_rebuild(expected_items);
   }
 
+  /// One round trip; `unknown` where the set cannot be asked.
   [[nodiscard]] Existence check(const Item& id) const {
     const auto found = set_.may_contain(id);
     if (!found) return Existence::unknown;
     return *found ? Existence::maybe : Existence::absent;
   }
+  /// Whether a name is free for certain. One round trip.
   [[nodiscard]] Availability available(const Item& name) const {
     return check(name) == Existence::absent ? Availability::free : Availability::ask_database;
   }
@@ -64,7 +69,7 @@ class SharedGate {
   /// Another server may have added any id a moment ago.
   [[nodiscard]] bool recently_added(const Item&) const noexcept { return true; }
 
-  [[nodiscard]] Result<SharedSetInfo> info() const { return set_.info(); }
+  [[nodiscard]] Result<SharedSetInfo> info() const { return set_.info(); }  ///< version, size and rate. One round trip.
 
  private:
   [[nodiscard]] static SharedSetOptions lagging(SharedSetOptions options) {

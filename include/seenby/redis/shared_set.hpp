@@ -16,9 +16,11 @@
 
 namespace seenby::redis {
 
+/// What a SharedSet is told.
 struct SharedSetOptions {
   std::uint64_t expected_items = 0;  ///< what `create` makes room for; at least 1
   double target_fpr = 0.01;          ///< the rate at expected_items, in (0, 1)
+  /// Before the set's name in its keys.
   std::string prefix = "seenby:set:";
   std::chrono::milliseconds timeout{1000};  ///< of each round trip
   /// How long an added item is carried into rebuilds that begin later: at least the time from add() until the
@@ -30,12 +32,14 @@ struct SharedSetOptions {
   std::chrono::milliseconds build_lease{600'000};
 };
 
+/// What is known of a set.
 struct SharedSetInfo {
   std::uint64_t version = 0;  ///< which is asked; later ones are larger
   std::uint64_t next = 0;     ///< the version in the making; 0: none
   std::uint64_t items = 0;    ///< adds that were certainly new, since the version began
+  /// What the version was made for.
   std::uint64_t expected_items = 0;
-  double target_fpr = 0;
+  double target_fpr = 0;    ///< the rate at expected_items
   std::uint64_t bytes = 0;  ///< of bits
   /// Nothing is lost past it, and more passes that was never added: time for begin_rebuild() with more expected_items.
   [[nodiscard]] bool over_capacity() const noexcept { return items > expected_items; }
@@ -55,16 +59,20 @@ class SharedSetProtocol {
   SharedSetProtocol& operator=(const SharedSetProtocol&) = delete;
   ~SharedSetProtocol();
 
-  Result<bool> create();
+  Result<bool> create();  ///< makes an empty set; false when there is one
+  /// Adds digests; fresh[i] = 1 where one was certainly new. One script a round trip.
   Result<void> add(std::span<const Digest> digests, std::span<std::uint8_t> fresh);
+  /// out[i] = 1 where digest i may be contained, else 0.
   Result<void> check(std::span<const Digest> digests, std::span<std::uint8_t> out);
-  Result<SharedSetInfo> info();
-  Result<bool> drop();
+  Result<SharedSetInfo> info();  ///< version, size and rate
+  Result<bool> drop();           ///< deletes the set; true when there was one
 
+  /// Begins a version beside the one that serves; returns its number.
   Result<std::uint64_t> begin_rebuild(std::uint64_t expected_items);
+  /// Adds digests to the version in the making only.
   Result<void> add_to(std::uint64_t version, std::span<const Digest> digests);
-  Result<void> commit(std::uint64_t version);
-  Result<void> abandon(std::uint64_t version);
+  Result<void> commit(std::uint64_t version);   ///< switches to the version
+  Result<void> abandon(std::uint64_t version);  ///< drops the version in the making
 
  private:
   class State;
@@ -89,9 +97,10 @@ class SharedSetProtocol {
 template <HashableItem Item = std::string, Hasher Hash = Xxh3Hash>
 class SharedSet {
  public:
-  using item_type = Item;
-  using hasher_type = Hash;
+  using item_type = Item;    ///< what it holds
+  using hasher_type = Hash;  ///< makes digests of items
 
+  /// Throws std::invalid_argument for options that cannot be kept. Connects on first use.
   SharedSet(std::shared_ptr<Executor> executor, const std::string& name, SharedSetOptions options, Hash hash = {})
       : hash_(hash),
         protocol_(std::make_unique<SharedSetProtocol>(std::move(executor), name, std::move(options), Hash::kind,
@@ -125,11 +134,13 @@ class SharedSet {
     return protocol_->check(digests_of(items), out);
   }
 
+  /// Version, size and rate. One round trip.
   [[nodiscard]] Result<SharedSetInfo> info() const { return protocol_->info(); }
 
   /// A new version in the making. Destroyed without commit() it is given up.
   class Rebuild {
    public:
+    /// The moved-from rebuild commits and drops nothing.
     Rebuild(Rebuild&& other) noexcept : set_(std::exchange(other.set_, nullptr)), version_(other.version_) {}
     Rebuild& operator=(Rebuild&&) = delete;
     ~Rebuild() {
@@ -143,6 +154,7 @@ class SharedSet {
       if (done) set_ = nullptr;
       return done;
     }
+    /// Its number, one more than any before.
     [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
    private:

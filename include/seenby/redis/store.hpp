@@ -60,12 +60,13 @@ class StoreProtocol {
  public:
   /// One request of a check; the spans are those of FilterStoreFor's `check`.
   struct Job {
-    std::span<const std::string> users;
-    std::span<const Digest> digests;
-    std::span<std::uint8_t> seen_by;
-    std::span<UserStatus> status;
+    std::span<const std::string> users;  ///< names, one a user
+    std::span<const Digest> digests;     ///< of the candidates
+    std::span<std::uint8_t> seen_by;     ///< overwritten: for each candidate, the users whose filter says seen
+    std::span<UserStatus> status;        ///< overwritten, one a user
   };
 
+  /// Throws std::invalid_argument for a policy or options that cannot be kept. Connects on first use.
   StoreProtocol(std::shared_ptr<Executor> executor, const StorePolicy& policy, RedisStoreOptions options, HashKind hash,
                 std::uint16_t seed_check);
   StoreProtocol(const StoreProtocol&) = delete;
@@ -79,8 +80,8 @@ class StoreProtocol {
   /// As FilterStoreFor's members; `history` may be empty.
   Result<RecordOutcome> record(const std::string& user, std::span<const Digest> digests, ItemKind kind,
                                const ReadSeen& history);
-  Result<void> create(const std::string& user);
-  Result<bool> forget(const std::string& user);
+  Result<void> create(const std::string& user);  ///< an explicit empty filter; one that exists is kept
+  Result<bool> forget(const std::string& user);  ///< deletes every key of the user; true when there was one
   /// Rebuilds the user's filters from the history, whatever is there.
   Result<void> rebuild(const std::string& user, const ReadSeen& history);
   /// ages[i]: how many slices ago; 255 for unseen or unknown.
@@ -92,16 +93,19 @@ class StoreProtocol {
   /// Changes that as `edit` says, which tells how many entries it changed and may run again where another writer was
   /// first. 0: nothing is written.
   using EditExact = std::function<std::size_t(detail::ExactItems&)>;
+  /// Edits the user's hides and last items, and returns what `edit` returned. Compare and swap, tried again when
+  /// another writer was first.
   Result<std::size_t> change_exact(const std::string& user, const EditExact& edit);
 
   /// For a store that is emptied for good: the kind of its items is no longer on the server.
   Result<void> forget_kind() const;
 
-  [[nodiscard]] StoreCounters counters() const noexcept;
+  [[nodiscard]] StoreCounters counters() const noexcept;  ///< a snapshot of the store's counters
   /// The key of a user's filter (or list of slices), and of one slice.
   [[nodiscard]] std::string key_of(std::string_view user) const;
+  /// The key of one slice of a user's window.
   [[nodiscard]] std::string slice_key_of(std::string_view user, std::int64_t slice) const;
-  [[nodiscard]] Executor& executor() const noexcept;
+  [[nodiscard]] Executor& executor() const noexcept;  ///< what it sends commands with
 
  private:
   std::unique_ptr<StoreState> state_;
@@ -122,9 +126,9 @@ class StoreProtocol {
 template <HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
 class RedisStore {
  public:
-  using user_type = User;
-  using hasher_type = Hash;
-  static constexpr bool is_remote = true;
+  using user_type = User;                  ///< who sees
+  using hasher_type = Hash;                ///< makes digests of items
+  static constexpr bool is_remote = true;  ///< a round trip a question: one for a whole request
 
   /// Throws std::invalid_argument for a policy that cannot be kept. Does not connect yet: a server that is down makes
   /// users `unreachable`, which SeenFilter shows or hides as `on_unknown` says (by default it shows).
@@ -138,13 +142,16 @@ class RedisStore {
   RedisStore(std::string_view url, StorePolicy policy, RedisStoreOptions options = {})
       : RedisStore(make_executor(url).value(), std::move(policy), std::move(options)) {}
 
+  /// The policy as given at construction.
   [[nodiscard]] const StorePolicy& policy() const noexcept { return policy_; }
-  [[nodiscard]] Hash hasher() const noexcept { return hash_; }
+  [[nodiscard]] Hash hasher() const noexcept { return hash_; }  ///< the hasher, with the policy's seed
+  /// A snapshot of the store's counters.
   [[nodiscard]] StoreCounters counters() const { return protocol_->counters(); }
-  [[nodiscard]] const StoreProtocol& protocol() const noexcept { return *protocol_; }
+  [[nodiscard]] const StoreProtocol& protocol() const noexcept { return *protocol_; }  ///< for what is Redis's own
   /// Rebuilds missing and full filters from this from now on. For set-up, before other threads use the store.
   void set_replay(Replay<User> replay) { replay_ = std::move(replay); }
 
+  /// As FilterStoreFor says; one round trip for all users, two for values read by block whose size is not known.
   template <class Item>
   void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const {
@@ -167,6 +174,7 @@ class RedisStore {
     protocol_->check(jobs, item_kind<Item>);
   }
 
+  /// As FilterStoreFor says. One round trip to a user whose shape this process remembers.
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
     const std::string name = detail::wire_text(user);
@@ -190,10 +198,12 @@ class RedisStore {
     if (auto fits = detail::check_hidden(items); !fits) return std::move(fits).error();
     return protocol_->change_exact(detail::wire_text(user), [&](detail::ExactItems& all) { return all.hide(items); });
   }
+  /// Takes hides back; returns how many there were.
   Result<std::size_t> unhide(const User& user, std::span<const Digest> digests) {
     return protocol_->change_exact(detail::wire_text(user),
                                    [&](detail::ExactItems& all) { return all.unhide(digests); });
   }
+  /// The user's hides. One round trip.
   [[nodiscard]] Result<std::vector<HiddenItem>> hidden(const User& user) const {
     auto items = protocol_->exact(detail::wire_text(user));
     if (!items) return std::move(items).error();
@@ -229,6 +239,7 @@ class RedisStore {
     return {};
   }
 
+  /// Slices since the user last saw each candidate; 255 when unseen, unknown or unreachable.
   template <class Item>
   void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const {
     // Unknown ages are 255 already; `check` is where an unreachable user's error is told.

@@ -15,37 +15,39 @@ namespace seenby::redis {
 
 /// A TCP address, or a Unix socket when `socket_path` is set.
 struct Endpoint {
-  std::string host = "127.0.0.1";
-  std::uint16_t port = 6379;
-  std::string socket_path{};
+  std::string host = "127.0.0.1";  ///< a name or an address
+  std::uint16_t port = 6379;       ///< of TCP
+  std::string socket_path{};       ///< empty: TCP
 
-  [[nodiscard]] bool is_socket() const noexcept { return !socket_path.empty(); }
+  [[nodiscard]] bool is_socket() const noexcept { return !socket_path.empty(); }  ///< whether it is a Unix socket
   /// A socket or a loopback address.
   [[nodiscard]] bool is_local() const noexcept {
     return is_socket() || host.starts_with("127.") || host == "localhost" || host == "::1";
   }
   /// "host:port", "[v6]:port" or "unix:path".
   [[nodiscard]] std::string text() const;
-  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;  ///< equal in every member
 };
 
 /// TLS, where the build has it (`tls_available()`). Files are PEM; empty means the system's trust store and no client
 /// certificate.
 struct TlsOptions {
-  bool enabled = false;
-  std::string ca_file{};
-  std::string certificate_file{};
-  std::string key_file{};
-  std::string server_name{};  ///< for SNI; the host when empty
+  bool enabled = false;            ///< whether the connection is encrypted
+  std::string ca_file{};           ///< whom to trust; empty: the system's store
+  std::string certificate_file{};  ///< the client's; empty: none
+  std::string key_file{};          ///< the client certificate's key
+  std::string server_name{};       ///< for SNI; the host when empty
 };
 
 /// How one connection is made and how long it may take to answer.
 struct ConnectionOptions {
   std::string username{};  ///< an ACL user; empty for the default user
   std::string password{};  ///< empty: no AUTH is sent
+  /// SELECTed after AUTH; 0 in a cluster.
   std::uint32_t database = 0;
   std::chrono::milliseconds connect_timeout{1000};  ///< TCP or socket connect, TLS, AUTH and SELECT together
   std::chrono::milliseconds command_timeout{1000};  ///< one batch, when the caller sets no earlier deadline
+  /// Whether and how it is encrypted.
   TlsOptions tls{};
 };
 
@@ -60,11 +62,12 @@ struct ConnectionOptions {
 /// 1,024), `replicas` (`1`: a cluster's replicas serve reads), `ca`, `cert`, `key`, `sni`. User, password, path and
 /// option values are percent-decoded. An unknown option is an error, so that a misspelt one is not ignored.
 struct Url {
-  bool cluster = false;
-  bool read_from_replicas = false;
+  bool cluster = false;               ///< slots, MOVED and ASK are followed
+  bool read_from_replicas = false;    ///< a cluster's replicas serve reads
   std::vector<Endpoint> endpoints{};  ///< at least one; more than one only for a cluster
+  /// Of every connection.
   ConnectionOptions connection{};
-  std::size_t pool_size = 8;
+  std::size_t pool_size = 8;  ///< connections a server, from 1 to 1,024
 };
 
 /// Parses a URL. Errors are `invalid_argument` and repeat nothing of what follows "://".

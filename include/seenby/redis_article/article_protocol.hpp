@@ -29,8 +29,9 @@ struct ArticleOptions {
   /// for one user and 12.1% for a pair.)
   double target_fpr = 0.01;
   std::string prefix = "seen:";  ///< the key is prefix and user
+  /// When a key expires.
   TimeToLive time_to_live = TimeToLive::none;
-  std::chrono::seconds ttl{std::chrono::hours{24 * 30}};
+  std::chrono::seconds ttl{std::chrono::hours{24 * 30}};  ///< of a key, where `time_to_live` is not `none`
   /// The deadline of one round trip. Unset: the URL's `timeout_ms`, 1 s without one.
   std::optional<std::chrono::milliseconds> timeout{};
   std::chrono::milliseconds rebuild_timeout{
@@ -68,21 +69,23 @@ using ReadProbes = std::function<Result<Probes>()>;
 /// Thread-safe.
 class ArticleProtocol {
  public:
+  /// One request's question, as the spans of `check`.
   struct Job {
-    std::span<const std::string> keys;
-    std::span<const std::uint64_t> probes;
-    std::span<std::uint8_t> seen_by;
-    std::span<UserStatus> status;
+    std::span<const std::string> keys;      ///< a key a user
+    std::span<const std::uint64_t> probes;  ///< k values an item
+    std::span<std::uint8_t> seen_by;        ///< overwritten: for each item, the users whose filter says seen
+    std::span<UserStatus> status;           ///< overwritten, one a user
   };
 
   /// Throws std::invalid_argument for options that cannot be kept.
   ArticleProtocol(std::shared_ptr<Executor> executor, ArticleOptions options);
 
-  void check(const Job& job) const;
+  void check(const Job& job) const;  ///< one pipeline for all users; a second for those of another size
+  /// Sets the bits of `probes`; a missing filter is made from `history` where there is one.
   Result<RecordOutcome> record(const std::string& key, std::span<const std::uint64_t> probes,
                                const ReadProbes& history);
-  Result<void> create(const std::string& key);
-  Result<bool> forget(const std::string& key);
+  Result<void> create(const std::string& key);  ///< an empty filter of the default size; one that exists is kept
+  Result<bool> forget(const std::string& key);  ///< deletes the key; true when there was one
   /// The whole value, held against adds for `rebuild_timeout`; one with a damaged header is not held: no writer adds
   /// to it. Errors: `unknown_user` when there is none, `timed_out` while others hold it.
   Result<std::string> hold(const std::string& key);
@@ -94,8 +97,8 @@ class ArticleProtocol {
   void test(std::string_view value, std::uint32_t exponent, std::span<const std::uint64_t> probes,
             std::span<std::uint8_t> out) const noexcept;
 
-  [[nodiscard]] const ArticleOptions& options() const noexcept { return options_; }
-  [[nodiscard]] StoreCounters counters() const noexcept;
+  [[nodiscard]] const ArticleOptions& options() const noexcept { return options_; }  ///< as given at construction
+  [[nodiscard]] StoreCounters counters() const noexcept;  ///< a snapshot of the store's counters
 
  private:
   struct Attempt;

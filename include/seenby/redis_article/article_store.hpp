@@ -33,6 +33,7 @@ concept ArticleHash = std::copyable<Hash> &&
 /// g_i = h1 + i * h2 (Kirsch and Mitzenmacher), as the article advises; h2 is odd, so that the k positions differ for
 /// every m = 2^e of at least k bits.
 struct ArticleDoubleHash {
+  /// h1 + i * h2.
   template <class Item>
   [[nodiscard]] constexpr std::uint64_t operator()(const Item&, Digest digest, std::uint32_t i) const noexcept {
     return digest.value + i * (std::rotl(digest.value, 32) | 1U);
@@ -61,10 +62,10 @@ template <HashableItem User = std::uint64_t, HashableItem Item = std::uint64_t, 
           ArticleHash<Item> Positions = ArticleDoubleHash>
 class ArticleStore {
  public:
-  using user_type = User;
-  using item_type = Item;
-  using hasher_type = Hash;
-  static constexpr bool is_remote = true;
+  using user_type = User;                  ///< who sees
+  using item_type = Item;                  ///< what it holds
+  using hasher_type = Hash;                ///< makes digests of items
+  static constexpr bool is_remote = true;  ///< a round trip a question: one for a whole request
 
   /// Throws std::invalid_argument for options that cannot be kept. Does not connect yet.
   explicit ArticleStore(std::shared_ptr<Executor> executor, ArticleOptions options = {}, Hash hash = {},
@@ -77,13 +78,17 @@ class ArticleStore {
   explicit ArticleStore(std::string_view url, ArticleOptions options = {}, Hash hash = {}, Positions positions = {})
       : ArticleStore(make_executor(url).value(), std::move(options), std::move(hash), std::move(positions)) {}
 
+  /// The policy as given at construction.
   [[nodiscard]] const StorePolicy& policy() const noexcept { return policy_; }
-  [[nodiscard]] Hash hasher() const noexcept { return hash_; }
+  [[nodiscard]] Hash hasher() const noexcept { return hash_; }  ///< the hasher, with the policy's seed
+  /// As given at construction.
   [[nodiscard]] const ArticleOptions& options() const noexcept { return protocol_->options(); }
+  /// A snapshot of the store's counters.
   [[nodiscard]] StoreCounters counters() const { return protocol_->counters(); }
   /// Rebuilds missing and full filters from this from now on. For set-up, before other threads use the store.
   void set_item_replay(ItemReplay<User, Item> replay) { replay_ = std::move(replay); }
 
+  /// As FilterStoreFor says; one round trip, two where a user's filter is not of the default size.
   void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const {
     std::vector<std::string> keys;
@@ -91,11 +96,13 @@ class ArticleStore {
     for (const User& user : users) keys.push_back(key_of(user));
     protocol_->check({keys, probes_of(batch), seen_by, status});
   }
+  /// As FilterStoreFor says.
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
     return protocol_->record(key_of(user), probes_of(batch), history_of(user));
   }
   /// An explicit empty filter; an existing one is kept.
   Result<void> create(const User& user) { return protocol_->create(key_of(user)); }
+  /// Deletes the user's key; true when there was one.
   Result<bool> forget(const User& user) { return protocol_->forget(key_of(user)); }
 
   /// Converts a user's key into one of `to` and removes it. `items` is the user's history or, where there is none,
@@ -123,6 +130,7 @@ class ArticleStore {
     }
   }
 
+  /// The user's key: prefix and user.
   [[nodiscard]] std::string key_of(const User& user) const {
     return std::string(options().prefix).append(detail::wire_text(user));
   }

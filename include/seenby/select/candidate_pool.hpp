@@ -33,8 +33,8 @@ namespace seenby {
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class CandidatePool {
  public:
-  using item_type = Item;
-  using hasher_type = Hash;
+  using item_type = Item;    ///< what it holds
+  using hasher_type = Hash;  ///< makes digests of items
 
   /// Empty, to be assigned.
   explicit CandidatePool(Hash hash = {}) : hash_(std::move(hash)) {}
@@ -49,6 +49,7 @@ class CandidatePool {
   requires std::convertible_to<detail::RangeReference<Range>, Item>
   explicit CandidatePool(const Range& items, Hash hash = {})
       : CandidatePool(std::vector<Item>(std::ranges::begin(items), std::ranges::end(items)), std::move(hash)) {}
+  /// The same for a list of items.
   CandidatePool(std::initializer_list<std::type_identity_t<Item>> items, Hash hash = {})
       : CandidatePool(std::vector<Item>(items), std::move(hash)) {}
 
@@ -88,9 +89,10 @@ class CandidatePool {
 
   /// How many items were given, duplicates and all.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }  ///< whether it holds nothing
   /// The items as given. A pick's index counts here.
   [[nodiscard]] std::span<const Item> items() const noexcept { return {items_.data(), size_}; }
+  /// The item at a place of the pool, unchecked. `pick.index` is such a place.
   [[nodiscard]] const Item& operator[](std::size_t index) const noexcept { return items_[index]; }
 
   /// How many candidates repeat an earlier one.
@@ -99,7 +101,7 @@ class CandidatePool {
   [[nodiscard]] ItemBatch<Item> distinct() const noexcept { return candidates().distinct; }
   /// The index of distinct candidate i among the items as given.
   [[nodiscard]] std::uint32_t index_of(std::size_t i) const noexcept { return candidates().index_of(i); }
-  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }
+  [[nodiscard]] const Hash& hasher() const noexcept { return hash_; }  ///< the hasher, with its seed
   /// All of it, as a request reads it.
   [[nodiscard]] detail::Candidates<Item> candidates() const noexcept { return index_.of(items()); }
 
@@ -129,16 +131,22 @@ class CandidatePool {
   [[no_unique_address]] Hash hash_;
 };
 
+/// A pool keeps its items: views and literals become strings.
 template <class Item>
 CandidatePool(std::vector<Item>) -> CandidatePool<detail::Kept<Item>>;
+/// A pool keeps its items: views and literals become strings.
 template <class Item, Hasher Hash>
 CandidatePool(std::vector<Item>, Hash) -> CandidatePool<detail::Kept<Item>, Hash>;
+/// A pool keeps its items: views and literals become strings.
 template <detail::ItemRange Range>
 CandidatePool(const Range&) -> CandidatePool<detail::Kept<detail::RangeValue<Range>>>;
+/// A pool keeps its items: views and literals become strings.
 template <detail::ItemRange Range, Hasher Hash>
 CandidatePool(const Range&, Hash) -> CandidatePool<detail::Kept<detail::RangeValue<Range>>, Hash>;
+/// The same for a list of items.
 template <class Item>
 CandidatePool(std::initializer_list<Item>) -> CandidatePool<detail::Kept<Item>>;
+/// The same for a list of items.
 template <class Item, Hasher Hash>
 CandidatePool(std::initializer_list<Item>, Hash) -> CandidatePool<detail::Kept<Item>, Hash>;
 

@@ -24,6 +24,7 @@ namespace seenby {
 /// it.
 class Namespace {
  public:
+  /// Names of different namespaces never make the same user.
   explicit Namespace(std::string_view name) : prefix_(escaped(name).append(":")) {}
 
   /// A namespace within this one.

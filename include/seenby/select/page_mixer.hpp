@@ -35,8 +35,9 @@ class PoolShare {
   /// The same pool, shown to users who have seen its items, too.
   [[nodiscard]] PoolShare unfiltered() const { return {*pool_, places_, share_, false}; }
 
-  [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }
-  [[nodiscard]] bool is_filtered() const noexcept { return filtered_; }
+  [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }     ///< the pool it is a share of
+  [[nodiscard]] bool is_filtered() const noexcept { return filtered_; }  ///< whether seen items are left out
+  /// Places of a page of `limit`.
   [[nodiscard]] std::size_t places(std::size_t limit) const noexcept {
     return places_ + static_cast<std::size_t>(std::lround(share_ * static_cast<double>(limit)));
   }
@@ -53,7 +54,7 @@ class PoolShare {
 /// A pick as a mixer's rerank hook sees and moves it.
 template <class Item>
 struct MixedPick : Pick {
-  const Item* item = nullptr;
+  const Item* item = nullptr;  ///< in its pool
 };
 
 /// Makes pages from many pools: followed, discovery, trending, similar.
@@ -74,12 +75,12 @@ struct MixedPick : Pick {
 template <class Filter, HashableItem Item>
 class PageMixer {
  public:
-  using User = typename Filter::user_type;
-  using Pool = CandidatePool<Item, typename Filter::hasher_type>;
-  using Share = PoolShare<Pool>;
-  using Options = SelectOptions<Item, typename Filter::hasher_type>;
+  using User = typename Filter::user_type;                            ///< who sees
+  using Pool = CandidatePool<Item, typename Filter::hasher_type>;     ///< candidates, hashed as the filter hashes
+  using Share = PoolShare<Pool>;                                      ///< a pool and its part of the page
+  using Options = SelectOptions<Item, typename Filter::hasher_type>;  ///< the options of one request
 
-  explicit PageMixer(const Filter& filter) : filter_(&filter) {}
+  explicit PageMixer(const Filter& filter) : filter_(&filter) {}  ///< over a filter that outlives it
 
   /// The page, which serves until the next one. At most 65,535 pools. Throws as select_unseen.
   template <class Rerank>
@@ -95,6 +96,7 @@ class PageMixer {
     cut(pools, limit);
     return page_;
   }
+  /// The same in the pools' own order.
   const Selection<Item>& mix(std::span<const Share> pools, std::span<const User> users, std::size_t limit) {
     return mix(pools, users, limit, [](std::span<MixedPick<Item>>) {});
   }

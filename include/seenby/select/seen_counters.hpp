@@ -15,10 +15,11 @@ namespace seenby {
 /// Everything a person tunes by, since construction. A request of select_many counts as one of select_unseen; ask() and
 /// an empty record count nothing.
 struct SeenCounters {
-  std::uint64_t requests = 0;
+  std::uint64_t requests = 0;            ///< pages asked for
   std::uint64_t candidates_checked = 0;  ///< of fallback pools too
   std::uint64_t removed = 0;             ///< candidates that the filters, or what a request knew, took off the page
   std::uint64_t duplicates = 0;          ///< repeats in a pool, and in a fallback pool of what the page has already
+  /// Pages with fewer picks than their limit.
   std::uint64_t underfilled_pages = 0;
   std::uint64_t unknown_users = 0;           ///< users of requests whose filter could not be asked
   std::uint64_t lookups = 0;                 ///< history lookups by Verify
@@ -30,6 +31,7 @@ struct SeenCounters {
   std::uint64_t shadow_wrong_hides = 0;      ///< of those, hidden by a filter: over shadow_fresh, the wrong-hide rate
   std::uint64_t shadow_false_negatives = 0;  ///< seen candidates that a filter called unseen; must stay 0
   std::uint64_t shadow_underfilled = 0;      ///< pages that exact sets would have filled and the filters did not
+  /// The store's own.
   StoreCounters store;
 };
 

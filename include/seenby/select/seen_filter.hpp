@@ -64,18 +64,21 @@ class SeenFilter {
   static_assert(sizeof(Required) > 0);  // NOLINT(bugprone-sizeof-expression): makes the checks run
 
  public:
-  using store_type = Store;
-  using history_type = History;
-  using user_type = detail::UserOf<Store>;
-  using hasher_type = detail::HasherOf<Store>;
-  static constexpr bool has_history = !std::same_as<History, NoHistory>;
+  using store_type = Store;                                               ///< where the filters live
+  using history_type = History;                                           ///< the exact source of truth, or NoHistory
+  using user_type = detail::UserOf<Store>;                                ///< who sees
+  using hasher_type = detail::HasherOf<Store>;                            ///< makes digests of items
+  static constexpr bool has_history = !std::same_as<History, NoHistory>;  ///< whether it has a history
   /// One of the requests of select_many.
   template <class Item>
   using Request = seenby::Request<user_type, Item, hasher_type>;
 
+  /// Over a store alone.
   explicit SeenFilter(Store store) : store_(std::move(store)), exact_(std::make_unique<Exact>()) {
     static_assert(!has_history, "seenby: pass the history to SeenFilter's constructor, behind the store");
   }
+  /// Over a store and a history that outlives it: records are written to the history first, missing filters are rebuilt
+  /// from it, and `Verify` asks it.
   SeenFilter(Store store, History& history) requires has_history : store_(std::move(store)),
                                                                    history_(&history),
                                                                    exact_(std::make_unique<Exact>()) {
@@ -235,6 +238,7 @@ class SeenFilter {
     select_unseen(candidates, users, options, page);
     return page;
   }
+  /// The same for a list of users.
   template <class Source>
   requires detail::CandidateSource<Source, hasher_type>
   [[nodiscard]] auto select_unseen(Source&& candidates, std::initializer_list<user_type> users,
@@ -304,9 +308,11 @@ class SeenFilter {
 
   // Look inside
 
-  [[nodiscard]] Store& store() noexcept { return store_; }
-  [[nodiscard]] const Store& store() const noexcept { return store_; }
+  [[nodiscard]] Store& store() noexcept { return store_; }              ///< the store, for what is its own
+  [[nodiscard]] const Store& store() const noexcept { return store_; }  ///< the same, to read
+  /// The history that it was given.
   [[nodiscard]] History& history() const noexcept requires has_history { return *history_; }
+  /// A snapshot of the counters, the store's among them.
   [[nodiscard]] SeenCounters counters() const {
     SeenCounters all = counters_.read();
     all.store = store_.counters();

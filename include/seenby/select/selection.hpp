@@ -43,6 +43,7 @@ enum class PickReason : std::uint8_t {
   unfiltered,     ///< from a pool that is not filtered (PageMixer)
 };
 
+/// What let it onto the page.
 [[nodiscard]] constexpr std::string_view to_string(PickReason reason) noexcept {
   switch (reason) {
     case PickReason::unseen: return "unseen";
@@ -59,11 +60,12 @@ enum class PickReason : std::uint8_t {
 /// One candidate on the page, without its item.
 struct Pick {
   std::uint32_t index = 0;  ///< its place in the pool, as the pool was given
+  /// What let it onto the page.
   PickReason reason = PickReason::unseen;
   std::uint8_t seen_by = 0;  ///< how many users' filters say seen
   /// 0: the candidates of the request; n: the n-th next_pool. On a mixed page: the pool's place among the pools.
   std::uint16_t pool = 0;
-  friend bool operator==(const Pick&, const Pick&) = default;
+  friend bool operator==(const Pick&, const Pick&) = default;  ///< equal in every member
 };
 
 /// One candidate on the page with its item, whatever pool it came from.
@@ -75,22 +77,22 @@ struct ItemPick : Pick {
 /// Asks the history about the best "seen" answers, at most `lookups` (user, item) pairs, and wins back the filters'
 /// false positives in their ranking order.
 struct Verify {
-  std::size_t lookups = 64;
+  std::size_t lookups = 64;  ///< the most (user, item) pairs asked about
 };
 /// Goes on with another pool: `NextPool{trending}`. The pool must outlive the call, and the page's items.
 template <class Pool>
 class NextPool {
  public:
-  explicit NextPool(const Pool& pool) noexcept : pool_(&pool) {}
+  explicit NextPool(const Pool& pool) noexcept : pool_(&pool) {}  ///< keeps the pool's address
   explicit NextPool(const Pool&&) = delete;
-  [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }
+  [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }  ///< the pool it was given
 
  private:
   const Pool* pool_;
 };
 /// Takes candidates seen by at most `users` of the request's users, fewest first.
 struct SeenByAtMost {
-  std::uint8_t users = 1;
+  std::uint8_t users = 1;  ///< the most users who may have seen a pick
 };
 /// Takes seen candidates, those seen longest ago first, by slice of the window.
 struct OldestSeenFirst {};
@@ -100,11 +102,12 @@ struct OldestSeenFirst {};
 /// store's `age` may allocate, and NextPool's first runs do until the page's buffers are large enough.
 template <class Item, class Hash = Xxh3Hash>
 struct SelectOptions {
+  /// What may fill a thin page.
   using Relaxation = std::variant<Verify, NextPool<CandidatePool<Item, Hash>>, SeenByAtMost, OldestSeenFirst>;
 
   /// How many picks fill the page. The search stops there.
   std::size_t limit = std::numeric_limits<std::size_t>::max();
-  OnUnknown on_unknown = OnUnknown::show;
+  OnUnknown on_unknown = OnUnknown::show;  ///< for users without a filter to ask
   /// For users whose store failed, where that should differ from users it does not have.
   std::optional<OnUnknown> on_unreachable{};
   /// What to try, in this order, while the page is thin.
@@ -117,6 +120,7 @@ struct SelectOptions {
 /// A user of the request whose filter could not be asked.
 struct UnknownUser {
   std::size_t user_index = 0;  ///< among the users of the request
+  /// Missing or unreachable.
   UserState state = UserState::missing;
   std::shared_ptr<const Error> error;  ///< set when unreachable
 };
@@ -126,28 +130,32 @@ struct UnknownUser {
 template <HashableItem User, HashableItem Item, Hasher Hash = Xxh3Hash>
 class Request {
  public:
-  using Pool = CandidatePool<Item, Hash>;
-  using Options = SelectOptions<Item, Hash>;
+  using Pool = CandidatePool<Item, Hash>;     ///< candidates, hashed as the filter hashes
+  using Options = SelectOptions<Item, Hash>;  ///< the options of one request
   // GCC 12 ends in an internal error at {pool, users, {.limit = 5}} in a list unless this is known by then.
   static_assert(std::is_nothrow_default_constructible_v<std::vector<typename Options::Relaxation>>);
 
+  /// With the default options.
   Request(const Pool& pool, std::span<const User> users) : pool_(&pool), users_(users) {}
+  /// With options of its own.
   Request(const Pool& pool, std::span<const User> users, Options options)
       : pool_(&pool), users_(users), options_(std::move(options)) {}
   Request(const Pool&&, std::span<const User>) = delete;
   Request(const Pool&&, std::span<const User>, Options) = delete;
 
-  [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }
-  [[nodiscard]] std::span<const User> users() const noexcept { return users_; }
-  [[nodiscard]] const Options& options() const noexcept { return options_; }
+  [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }             ///< the pool it was given
+  [[nodiscard]] std::span<const User> users() const noexcept { return users_; }  ///< as given
+  [[nodiscard]] const Options& options() const noexcept { return options_; }     ///< as given
 
  private:
   const Pool* pool_;
   std::span<const User> users_;
   Options options_;
 };
+/// User is what the range holds.
 template <class Item, class Hash, detail::ContiguousRange Users>
 Request(const CandidatePool<Item, Hash>&, const Users&) -> Request<detail::RangeValue<Users>, Item, Hash>;
+/// User is what the range holds.
 template <class Item, class Hash, detail::ContiguousRange Users>
 Request(const CandidatePool<Item, Hash>&, const Users&, SelectOptions<Item, Hash>)
     -> Request<detail::RangeValue<Users>, Item, Hash>;
@@ -213,30 +221,33 @@ namespace seenby {
 template <HashableItem Item>
 class Selection {
  public:
-  using value_type = ItemPick<Item>;
+  using value_type = ItemPick<Item>;  ///< a pick with its item
 
+  /// A forward iterator that makes its picks on the way.
   class const_iterator {  // NOLINT(readability-identifier-naming): a container's name for it
    public:
-    using value_type = ItemPick<Item>;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::forward_iterator_tag;
+    using value_type = ItemPick<Item>;                   ///< a pick with its item
+    using difference_type = std::ptrdiff_t;              ///< of an iterator
+    using iterator_concept = std::forward_iterator_tag;  ///< of an iterator
 
     const_iterator() = default;
+    /// At a place of the page.
     const_iterator(const Selection* page, std::size_t at) noexcept : page_(page), at_(at) {}
-    [[nodiscard]] value_type operator*() const noexcept { return (*page_)[at_]; }
-    const_iterator& operator++() noexcept { return ++at_, *this; }
-    const_iterator operator++(int) noexcept { return {page_, at_++}; }
-    bool operator==(const const_iterator&) const noexcept = default;
+    [[nodiscard]] value_type operator*() const noexcept { return (*page_)[at_]; }  ///< the pick
+    const_iterator& operator++() noexcept { return ++at_, *this; }                 ///< the next place
+    const_iterator operator++(int) noexcept { return {page_, at_++}; }             ///< the next place; returns this one
+    bool operator==(const const_iterator&) const noexcept = default;               ///< the same place of the same page
 
    private:
     const Selection* page_ = nullptr;
     std::size_t at_ = 0;
   };
 
-  [[nodiscard]] const_iterator begin() const noexcept { return {this, 0}; }
-  [[nodiscard]] const_iterator end() const noexcept { return {this, size()}; }
-  [[nodiscard]] std::size_t size() const noexcept { return state_.count; }
-  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  [[nodiscard]] const_iterator begin() const noexcept { return {this, 0}; }     ///< the best pick
+  [[nodiscard]] const_iterator end() const noexcept { return {this, size()}; }  ///< behind the last pick
+  [[nodiscard]] std::size_t size() const noexcept { return state_.count; }      ///< picks on the page
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }             ///< whether it holds nothing
+  /// The pick at a place, unchecked.
   [[nodiscard]] value_type operator[](std::size_t i) const noexcept {
     const Pick& pick = state_.picks[i];
     return {pick, state_.pools[pick.pool].items[pick.index]};

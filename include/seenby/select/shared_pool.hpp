@@ -36,13 +36,16 @@ class SharedPool {
   };
 
  public:
-  using pool_type = CandidatePool<Item, Hash>;
+  using pool_type = CandidatePool<Item, Hash>;  ///< what readers see
 
   /// A version of the pool. It does not change during this object's lifetime; the page's items are in it.
   class Reading {
    public:
+    /// By SharedPool::read only.
     explicit Reading(Version& version) noexcept : version_(&version) {}  // for SharedPool: a Version is private
+    /// The moved-from reading holds nothing.
     Reading(Reading&& other) noexcept : version_(std::exchange(other.version_, nullptr)) {}
+    /// Lets go of its own version first.
     Reading& operator=(Reading&& other) noexcept {
       std::swap(version_, other.version_);
       return *this;
@@ -50,8 +53,9 @@ class SharedPool {
     ~Reading() {
       if (version_ != nullptr) version_->readers.fetch_sub(1, std::memory_order_release);
     }
+    /// The pool, unchanged as long as this lives.
     [[nodiscard]] const pool_type& operator*() const noexcept { return version_->pool; }
-    [[nodiscard]] const pool_type* operator->() const noexcept { return &version_->pool; }
+    [[nodiscard]] const pool_type* operator->() const noexcept { return &version_->pool; }  ///< the pool's members
 
    private:
     Version* version_;
@@ -67,6 +71,7 @@ class SharedPool {
   SharedPool(const SharedPool&) = delete;
   SharedPool& operator=(const SharedPool&) = delete;
 
+  /// The newest candidates, held until the reading is destroyed. Lock-free.
   [[nodiscard]] Reading read() const noexcept {
     // A reader counts itself and then looks whether the version still serves; a refresh changes which one serves and
     // then looks for readers: in one order for all threads, so that one of the two sees the other.

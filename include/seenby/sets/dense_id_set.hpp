@@ -44,17 +44,20 @@ class DenseIdSet {
     return true;
   }
 
+  /// Forgets every id. O(limit / 64).
   void clear() noexcept {
     words_.clear();
     size_ = 0;
   }
 
+  /// Whether the id is in it; false past the limit. O(1).
   [[nodiscard]] bool contains(std::uint64_t id) const noexcept {
     return id / 64 < words_.size() && ((words_[static_cast<std::size_t>(id / 64)] >> (id % 64)) & 1U) != 0;
   }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  [[nodiscard]] std::uint64_t id_limit() const noexcept { return id_limit_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }            ///< ids in it
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }             ///< whether it holds nothing
+  [[nodiscard]] std::uint64_t id_limit() const noexcept { return id_limit_; }  ///< ids are below this
+  /// One bit an id below the limit.
   [[nodiscard]] std::size_t memory_bytes() const noexcept { return words_.capacity() * sizeof(std::uint64_t); }
 
   /// Every id, ascending.

@@ -25,9 +25,9 @@ namespace seenby {
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class ExactSet {
  public:
-  using item_type = Item;
+  using item_type = Item;  ///< what it holds
 
-  explicit ExactSet(Hash hash = {}) : hash_(std::move(hash)) {}
+  explicit ExactSet(Hash hash = {}) : hash_(std::move(hash)) {}  ///< an empty set
 
   /// Adds an item; true when it was not there. Throws std::bad_alloc; std::length_error past 2^32 - 2 items.
   template <FilterKey<Item> Key>
@@ -63,11 +63,13 @@ class ExactSet {
     return true;
   }
 
+  /// Forgets every item. O(n).
   void clear() noexcept {
     items_.clear();
     index_.clear();
   }
 
+  /// Whether the item is in it, exactly. Expected O(1).
   template <FilterKey<Item> Key>
   [[nodiscard]] bool contains(const Key& item) const {
     return find(item, hash_(item)) != detail::IndexTable::none;
@@ -75,8 +77,8 @@ class ExactSet {
 
   /// Every item, in no order that lasts. Valid until the next insert or erase.
   [[nodiscard]] std::span<const Item> items() const noexcept { return items_; }
-  [[nodiscard]] std::size_t size() const noexcept { return items_.size(); }
-  [[nodiscard]] bool empty() const noexcept { return items_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return items_.size(); }  ///< items in it
+  [[nodiscard]] bool empty() const noexcept { return items_.empty(); }       ///< whether it holds nothing
   /// What the set allocates, without what the items themselves do.
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
     return items_.capacity() * sizeof(Item) + index_.memory_bytes();

@@ -35,7 +35,7 @@ struct RecentSetOptions {
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 class RecentSet {
  public:
-  using item_type = Item;
+  using item_type = Item;  ///< what it holds
 
   /// Throws std::invalid_argument for max_items outside 1 to 2^31 or a negative window.
   explicit RecentSet(RecentSetOptions options, Hash hash = {}) : options_(std::move(options)), hash_(std::move(hash)) {
@@ -64,6 +64,7 @@ class RecentSet {
   void insert_at(const Key& item, Time seen_at) {
     insert_at(item, seen_at, [](Item&&, Time) {});
   }
+  /// The same; calls evicted(item) for what it makes room by.
   template <FilterKey<Item> Key, class Evicted>
   requires std::invocable<Evicted&, Item&&, Time>
   void insert_at(const Key& item, Time seen_at, Evicted&& evicted) {
@@ -82,12 +83,14 @@ class RecentSet {
     return was_seen;
   }
 
+  /// Forgets every item. O(n).
   void clear() noexcept {
     entries_.clear();
     index_.clear();
     newest_ = oldest_ = none;
   }
 
+  /// Whether the item is in it and within the window. Expected O(1).
   template <FilterKey<Item> Key>
   [[nodiscard]] bool contains(const Key& item) const {
     return seen_at(item).has_value();
@@ -109,6 +112,7 @@ class RecentSet {
     }
     return list;
   }
+  /// Items within the window.
   [[nodiscard]] std::size_t size() const {
     const Time present = now();
     std::size_t count = 0;
@@ -119,7 +123,7 @@ class RecentSet {
   }
   /// How often the clock jumped ahead and was not followed at once.
   [[nodiscard]] std::uint64_t clock_jumps() const noexcept { return time_.jumps(); }
-  [[nodiscard]] const RecentSetOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const RecentSetOptions& options() const noexcept { return options_; }  ///< as given at construction
   /// What the set allocates, without what the items themselves do.
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
     return entries_.capacity() * sizeof(Entry) + index_.memory_bytes();

@@ -72,8 +72,8 @@ concept BatchLoadingBackend = requires(Backend& backend, std::span<const std::st
 template <BlobBackend Backend, HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
 class BlobStore {
  public:
-  using user_type = User;
-  using hasher_type = Hash;
+  using user_type = User;    ///< who sees
+  using hasher_type = Hash;  ///< makes digests of items
   /// One question a request: a user's value is loaded once for all candidates. A backend says `is_remote = false` where
   /// a load costs nothing.
   static constexpr bool is_remote = [] {
@@ -93,12 +93,14 @@ class BlobStore {
         share_(sizing::split_budget(policy_.wrong_hide_rate, policy_.users_per_request)),
         counters_(std::make_unique<Counters>()) {}
 
+  /// The policy as given at construction.
   [[nodiscard]] const StorePolicy& policy() const noexcept { return policy_; }
-  [[nodiscard]] Hash hasher() const noexcept { return hash_; }
-  [[nodiscard]] Backend& backend() noexcept { return backend_; }
+  [[nodiscard]] Hash hasher() const noexcept { return hash_; }    ///< the hasher, with the policy's seed
+  [[nodiscard]] Backend& backend() noexcept { return backend_; }  ///< the backend, for what is its own
   /// Rebuilds missing and damaged users from this from now on. For set-up, before other threads use the store.
   void set_replay(Replay<User> replay) { replay_ = std::move(replay); }
 
+  /// As FilterStoreFor says; loads each user's value once.
   template <class Item>
   void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const {
@@ -140,6 +142,7 @@ class BlobStore {
     }
   }
 
+  /// As FilterStoreFor says, for items seen now. A load and a compare-and-swap, again when another writer was first.
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
     return record_in(user, batch.digests, detail::slice_of_now, std::nullopt);
@@ -151,6 +154,7 @@ class BlobStore {
     return record_in(user, batch.digests, slices_.number(when), when);
   }
 
+  /// An explicit empty filter; one that exists is kept.
   Result<void> create(const User& user) {
     auto outcome = update(user, nothing);
     if (!outcome) return std::move(outcome).error();
@@ -162,11 +166,13 @@ class BlobStore {
     if (auto fits = detail::check_hidden(items); !fits) return std::move(fits).error();
     return changes(update(user, [&](Record& record) { return record.hide(items); }));
   }
+  /// Takes hides back; returns how many there were.
   Result<std::size_t> unhide(const User& user, std::span<const Digest> digests) {
     auto hides = hidden(user);
     if (!hides || hides->empty()) return hides ? Result<std::size_t>(std::size_t{0}) : std::move(hides).error();
     return changes(update(user, [&](Record& record) { return record.unhide(digests); }));
   }
+  /// The user's hides. One load.
   [[nodiscard]] Result<std::vector<HiddenItem>> hidden(const User& user) const {
     const std::string at = detail::user_text(user);
     const auto blob = backend_.load(at);
@@ -189,6 +195,7 @@ class BlobStore {
     return *gone || *old_gone;
   }
 
+  /// A snapshot of the store's counters.
   [[nodiscard]] StoreCounters counters() const {
     const auto read = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
     StoreCounters counters;

@@ -19,21 +19,21 @@ namespace seenby {
 
 /// An item that a user hid for good.
 struct HiddenItem {
-  Digest digest;
+  Digest digest;       ///< the item's digest
   std::string text{};  ///< the item itself, for listing, as SeenFilter writes it; at most 65,535 bytes
   Time at{};           ///< when it was hidden
 
-  friend bool operator==(const HiddenItem&, const HiddenItem&) = default;
+  friend bool operator==(const HiddenItem&, const HiddenItem&) = default;  ///< equal in every member
 };
 
 /// An item that is seen whatever the filter says, while `at` is within the window: Time::max() where the user hid it.
 struct ExactItem {
-  Digest digest;
-  Time at = Time::max();
+  Digest digest;          ///< the item's digest
+  Time at = Time::max();  ///< Time::max(): hidden for good
 
-  friend bool operator==(const ExactItem&, const ExactItem&) = default;
+  friend bool operator==(const ExactItem&, const ExactItem&) = default;  ///< equal in every member
 };
-using ExactList = std::vector<ExactItem>;
+using ExactList = std::vector<ExactItem>;  ///< A user's exact items, in no order.
 
 }  // namespace seenby
 

@@ -27,7 +27,7 @@ enum class UserState : std::uint8_t {
 
 /// One user's part in the answer to a request.
 struct UserStatus {
-  UserState state = UserState::known;
+  UserState state = UserState::known;  ///< whether the filter answered
   std::shared_ptr<const Error> error;  ///< set when unreachable
   /// Of a HidingStore: what is seen for certain, whatever `seen_by` says; null where the user has nothing of it.
   std::shared_ptr<const ExactList> exact = nullptr;
@@ -37,12 +37,13 @@ struct UserStatus {
 /// raw items to a server (RedisBloom) read the items.
 template <class Item>
 struct ItemBatch {
-  std::span<const Item> items;
-  std::span<const Digest> digests;
+  std::span<const Item> items;      ///< the candidates
+  std::span<const Digest> digests;  ///< of the same candidates, index by index
   /// What a pool precomputed of the digests for the kernels; the answers are the same without it.
   detail::LanesOf lanes{};
 
-  [[nodiscard]] std::size_t size() const noexcept { return digests.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return digests.size(); }  ///< candidates
+  /// The digests with what is precomputed of them, for kernels.
   [[nodiscard]] detail::DigestSpan digest_span() const noexcept { return {digests, lanes.serving(digests.data())}; }
   /// Keeps the lanes where `offset` is a multiple of the 64 candidates of one of them.
   [[nodiscard]] ItemBatch subspan(std::size_t offset, std::size_t count) const noexcept {
@@ -53,10 +54,10 @@ struct ItemBatch {
 /// One request's question, for stores that answer many in one go (`check_many`): the spans of `check`.
 template <class User, class Item>
 struct CheckRequest {
-  std::span<const User> users;
-  ItemBatch<Item> batch;
-  std::span<std::uint8_t> seen_by;
-  std::span<UserStatus> status;
+  std::span<const User> users;      ///< of the request, at most 255
+  ItemBatch<Item> batch;            ///< the candidates
+  std::span<std::uint8_t> seen_by;  ///< as long as the batch; overwritten
+  std::span<UserStatus> status;     ///< as long as the users; overwritten
 };
 
 /// What a record did.
@@ -67,7 +68,7 @@ struct RecordOutcome {
 
 /// What a store counts. A snapshot; each figure is exact, the set of them is not atomic.
 struct StoreCounters {
-  std::uint64_t users = 0;
+  std::uint64_t users = 0;           ///< users with a filter; 0 where the store cannot count them
   std::uint64_t records = 0;         ///< items recorded (acknowledged)
   std::uint64_t write_failures = 0;  ///< items whose write was refused, timed out or lost
   std::uint64_t growths = 0;         ///< filters made larger, by any means

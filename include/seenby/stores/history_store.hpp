@@ -35,9 +35,9 @@ namespace seenby {
 template <HistoryLike History, Hasher Hash = Xxh3Hash>
 class HistoryStore {
  public:
-  using user_type = typename History::user_type;
-  using item_type = typename History::item_type;
-  using hasher_type = Hash;
+  using user_type = typename History::user_type;  ///< who sees
+  using item_type = typename History::item_type;  ///< the history's items
+  using hasher_type = Hash;                       ///< makes digests of items
 
   /// Throws std::invalid_argument for a policy that cannot be kept.
   explicit HistoryStore(History& history, StorePolicy policy = {})
@@ -46,10 +46,12 @@ class HistoryStore {
     static_cast<void>(checked);
   }
 
+  /// The policy as given at construction.
   [[nodiscard]] const StorePolicy& policy() const noexcept { return policy_; }
-  [[nodiscard]] Hash hasher() const noexcept { return hash_; }
-  [[nodiscard]] History& history() const noexcept { return *history_; }
+  [[nodiscard]] Hash hasher() const noexcept { return hash_; }           ///< the hasher, with the policy's seed
+  [[nodiscard]] History& history() const noexcept { return *history_; }  ///< the history it reads
 
+  /// As FilterStoreFor says; one query a user.
   template <HashableItem Item>
   requires(item_kind<Item> ==
            item_kind<item_type>) void check(std::span<const user_type> users, const ItemBatch<Item>& batch,
@@ -69,6 +71,7 @@ class HistoryStore {
     }
   }
 
+  /// As FilterStoreFor says, for items seen now.
   template <HashableItem Item>
   requires(item_kind<Item> == item_kind<item_type>) Result<RecordOutcome> record(const user_type& user,
                                                                                  const ItemBatch<Item>& batch) {
@@ -88,13 +91,16 @@ class HistoryStore {
   }
   /// Nothing to do: a user without a row is known.
   Result<void> create(const user_type&) { return {}; }
+  /// Deletes the user's rows; true when there were any.
   Result<bool> forget(const user_type& user) { return history_->forget(user); }
+  /// Gives the rows of `from` to `into`.
   Result<void> merge_users(const user_type& from, const user_type& into) requires MergingHistory<History> {
     auto moved = history_->merge(from, into);
     if (!moved) return std::move(moved).error();
     return {};
   }
 
+  /// A snapshot of the store's counters.
   [[nodiscard]] StoreCounters counters() const {
     StoreCounters all;
     all.records = counters_->records.load(std::memory_order_relaxed);

@@ -42,16 +42,18 @@ class MemoryStore {
   using Located = detail::Request<key_words>;
 
  public:
-  using user_type = User;
-  using hasher_type = Hash;
+  using user_type = User;    ///< who sees
+  using hasher_type = Hash;  ///< makes digests of items
 
   /// Throws std::invalid_argument for a policy or options outside their ranges.
   explicit MemoryStore(StorePolicy policy = {}, MemoryOptions options = {})
       : core_(std::make_unique<Core>(std::move(policy), options, identity_of(policy))) {}
 
+  /// The policy as given at construction.
   [[nodiscard]] const StorePolicy& policy() const noexcept { return core_->policy(); }
+  /// As given at construction.
   [[nodiscard]] const MemoryOptions& options() const noexcept { return core_->options(); }
-  [[nodiscard]] Hash hasher() const noexcept { return Hash(policy().seed); }
+  [[nodiscard]] Hash hasher() const noexcept { return Hash(policy().seed); }  ///< the hasher, with the policy's seed
 
   /// Gives the store a history: users that are missing when something is recorded are created from it, and full filters
   /// are re-inserted from it. Set it before the first record, since filters are sized by what they can count on.
@@ -78,6 +80,7 @@ class MemoryStore {
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch, Time when) {
     return core_->record(stored(user), batch.digests, when);
   }
+  /// The same for items seen now.
   Result<RecordOutcome> record_digests(const User& user, std::span<const Digest> digests) {
     return core_->record(stored(user), digests, std::nullopt);
   }
@@ -97,12 +100,15 @@ class MemoryStore {
     if (auto fits = detail::check_hidden(items); !fits) return std::move(fits).error();
     return core_->exact().hide(key(user).words, items);
   }
+  /// Takes hides back; returns how many there were.
   Result<std::size_t> unhide(const User& user, std::span<const Digest> digests) {
     return core_->exact().unhide(key(user).words, digests);
   }
+  /// The user's hides, copied.
   [[nodiscard]] Result<std::vector<HiddenItem>> hidden(const User& user) const {
     return core_->exact().hidden(key(user).words);
   }
+  /// How many of each user's last records stay exact: 16 bytes each. For set-up.
   void keep_last(std::size_t items) noexcept { core_->exact().keep_last(items); }
 
   /// Frees the slices that left the window. Records do so for the user they touch; call this now and then for those who
@@ -129,6 +135,7 @@ class MemoryStore {
                                     std::span<std::uint8_t> seen_by, std::span<UserStatus> status) const noexcept {
     check_candidates(users, batch.digest_span(), seen_by, status);
   }
+  /// As `check`, of digests alone.
   void check_digests(std::span<const User> users, std::span<const Digest> digests, std::span<std::uint8_t> seen_by,
                      std::span<UserStatus> status) const noexcept {
     check_candidates(users, {digests}, seen_by, status);
@@ -180,8 +187,8 @@ class MemoryStore {
     core_->age(key(user), batch.digest_span(), ages);
   }
 
-  [[nodiscard]] StoreCounters counters() const { return core_->counters(); }
-  [[nodiscard]] std::uint64_t users() const { return counters().users; }
+  [[nodiscard]] StoreCounters counters() const { return core_->counters(); }  ///< a snapshot of the store's counters
+  [[nodiscard]] std::uint64_t users() const { return counters().users; }      ///< users in the store. O(shards).
 
   /// Everything the store holds: records, index, unused memory, shards and bookkeeping. Addresses that were reserved
   /// and never used are not memory: at most as many again, and a few hundred KiB.

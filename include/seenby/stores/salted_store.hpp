@@ -32,18 +32,20 @@ using SaltSource = std::function<std::optional<std::uint64_t>(const User&)>;
 template <FilterStore Store>
 class SaltedStore {
  public:
-  using user_type = typename Store::user_type;
-  using hasher_type = typename Store::hasher_type;
+  using user_type = typename Store::user_type;      ///< who sees
+  using hasher_type = typename Store::hasher_type;  ///< makes digests of items
 
+  /// Over an inner store, with salts that outlive it.
   SaltedStore(Store store, SaltSource<user_type> salts) : store_(std::move(store)), salts_(std::move(salts)) {}
 
-  [[nodiscard]] const StorePolicy& policy() const noexcept { return store_.policy(); }
-  [[nodiscard]] hasher_type hasher() const noexcept { return store_.hasher(); }
-  [[nodiscard]] Store& inner() noexcept { return store_; }
-  [[nodiscard]] StoreCounters counters() const { return store_.counters(); }
+  [[nodiscard]] const StorePolicy& policy() const noexcept { return store_.policy(); }  ///< the inner store's policy
+  [[nodiscard]] hasher_type hasher() const noexcept { return store_.hasher(); }         ///< the inner store's hasher
+  [[nodiscard]] Store& inner() noexcept { return store_; }  ///< the store beneath, whose users are salted
+  [[nodiscard]] StoreCounters counters() const { return store_.counters(); }  ///< a snapshot of the store's counters
 
-  static constexpr bool is_remote = RemoteStore<Store>;
+  static constexpr bool is_remote = RemoteStore<Store>;  ///< as the inner store
 
+  /// As FilterStoreFor says; each user with digests of their own.
   template <class Item>
   void check(std::span<const user_type> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const {
@@ -82,6 +84,7 @@ class SaltedStore {
     }
   }
 
+  /// As the inner store's, with the user's own digests.
   template <class Item>
   void age(const user_type& user, const ItemBatch<Item>& batch,
            std::span<std::uint8_t> ages) const requires AgeingStore<Store> {
@@ -92,6 +95,7 @@ class SaltedStore {
     store_.age(user, ItemBatch<Item>{batch.items, digests}, ages);
   }
 
+  /// As FilterStoreFor says. Errors: the salts', the inner store's.
   template <class Item>
   Result<RecordOutcome> record(const user_type& user, const ItemBatch<Item>& batch) {
     return record_salted(user, batch, [&](const ItemBatch<Item>& salted) { return store_.record(user, salted); });
@@ -102,12 +106,15 @@ class SaltedStore {
       -> decltype(std::declval<Store&>().record(user, batch, when)) {
     return record_salted(user, batch, [&](const ItemBatch<Item>& salted) { return store_.record(user, salted, when); });
   }
+  /// As FilterStoreFor says.
   Result<void> create(const user_type& user) {
     if (!salts_(user)) return no_salt();
     return store_.create(user);
   }
+  /// Removes the inner store's trace of the user; the salt is the caller's to delete.
   Result<bool> forget(const user_type& user) { return store_.forget(user); }
 
+  /// Rebuilds missing users from this, under their salt. For set-up.
   void set_replay(Replay<user_type> replay) requires ReplayableStore<Store> {
     store_.set_replay([replay = std::move(replay), salts = salts_](const user_type& user,
                                                                    Time since) -> Result<std::vector<SeenDigest>> {

@@ -19,7 +19,7 @@ class NameNormaliser {
  public:
   /// Throws std::runtime_error where ICU has no data for it.
   NameNormaliser();
-  [[nodiscard]] std::string operator()(std::string_view name) const;
+  [[nodiscard]] std::string operator()(std::string_view name) const;  ///< the folded name. Thread-safe. O(size).
   /// The rule and the version of Unicode it follows, e.g. "nfkc_casefold/15.0": another version may fold names that
   /// this one keeps apart, so a gate saved under one is not opened under the other.
   [[nodiscard]] static std::string name();

@@ -72,6 +72,7 @@ class SeenTokens {
     if (!payload) return std::move(payload).error();
     return Filter::decode(*payload, std::move(hash));
   }
+  /// The filter's bytes in a token, checked but not decoded. Errors: as `open`.
   [[nodiscard]] Result<std::vector<std::byte>> open_bytes(std::string_view token) const;
 
   /// The characters of a token over a payload of this many bytes.

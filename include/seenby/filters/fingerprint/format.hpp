@@ -20,28 +20,29 @@
 
 namespace seenby {
 
-inline constexpr std::size_t table_header_bytes = 48;
+inline constexpr std::size_t table_header_bytes = 48;  ///< the encoded size of a TableHeader
 
 /// A fingerprint table's header, decoded.
 struct TableHeader {
-  FingerprintShape shape{};
-  HashKind hash = HashKind::xxh3_64;
-  bool covers_body = false;         ///< the checksum covers what follows the header: not in values changed in place
-  std::uint16_t seed_check = 0;     ///< tells two seeds apart
-  std::uint64_t generation = 0;     ///< random; new with every create, grow and rebuild
-  std::uint32_t slice_seconds = 0;  ///< what a slice covers; 0 without slices
-  std::uint32_t sequence = 0;       ///< raised by every write
-  std::uint32_t count = 0;          ///< lanes in use
-  std::uint32_t newest = 0;         ///< the number of the newest slice: seconds since 1970 / slice_seconds
-  double share = 0.01;              ///< what the table may err; kept to 0.07%, rounded down
+  FingerprintShape shape{};           ///< where the bytes of the table are
+  HashKind hash = HashKind::xxh3_64;  ///< which hash made the digests
+  bool covers_body = false;           ///< the checksum covers what follows the header: not in values changed in place
+  std::uint16_t seed_check = 0;       ///< tells two seeds apart
+  std::uint64_t generation = 0;       ///< random; new with every create, grow and rebuild
+  std::uint32_t slice_seconds = 0;    ///< what a slice covers; 0 without slices
+  std::uint32_t sequence = 0;         ///< raised by every write
+  std::uint32_t count = 0;            ///< lanes in use
+  std::uint32_t newest = 0;           ///< the number of the newest slice: seconds since 1970 / slice_seconds
+  double share = 0.01;                ///< what the table may err; kept to 0.07%, rounded down
+  /// Sections that follow the table.
   std::uint16_t section_count = 0;
-  std::uint32_t section_bytes = 0;
+  std::uint32_t section_bytes = 0;  ///< their size together
 
   /// The whole value's size.
   [[nodiscard]] std::uint64_t value_bytes() const noexcept {
     return table_header_bytes + shape.bytes() + section_bytes;
   }
-  friend bool operator==(const TableHeader&, const TableHeader&) = default;
+  friend bool operator==(const TableHeader&, const TableHeader&) = default;  ///< equal in every member
 };
 
 /// What a section holds. Writers keep the sections of kinds that they do not know.
@@ -51,22 +52,23 @@ enum class SectionKind : std::uint16_t {
 };
 /// An entry of such a section: exact, whatever the table says.
 struct SectionEntry {
-  Digest digest;
+  Digest digest;          ///< the item's digest
   std::int64_t time = 0;  ///< seconds since 1970
   std::string text;       ///< the item as text or bytes, where the writer has it; at most 65,535 bytes
 
-  friend bool operator==(const SectionEntry&, const SectionEntry&) = default;
+  friend bool operator==(const SectionEntry&, const SectionEntry&) = default;  ///< equal in every member
 };
+/// A section, undecoded.
 struct Section {
-  SectionKind kind = SectionKind::hides;
-  std::span<const std::byte> bytes;  ///< within the value
+  SectionKind kind = SectionKind::hides;  ///< what it holds
+  std::span<const std::byte> bytes;       ///< within the value
 };
 
 /// A value, decoded in place: everything refers to its bytes.
 struct TableValue {
-  TableHeader header;
-  FingerprintView table;
-  std::span<const std::byte> sections;
+  TableHeader header;                   ///< decoded and checked
+  FingerprintView table;                ///< over the value's bytes
+  std::span<const std::byte> sections;  ///< undecoded, behind the table
 
   /// The first section of a kind; empty when there is none.
   [[nodiscard]] std::span<const std::byte> section(SectionKind kind) const noexcept;

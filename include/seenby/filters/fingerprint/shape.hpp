@@ -15,7 +15,7 @@ namespace seenby {
 struct FingerprintShape {
   /// 2^28 buckets of ten items each: 2.7 billion.
   static constexpr std::uint32_t max_bucket_bits = 28;
-  static constexpr std::uint32_t max_tail_bytes = 4;
+  static constexpr std::uint32_t max_tail_bytes = 4;  ///< a lane has at most 48 bits
   /// A table grows when its buckets hold more than this on average. One vector compare covers 16 lanes, and at 10 on
   /// average 2.7% of the buckets are longer; the index costs 8 to 17 bits a bucket.
   static constexpr std::uint64_t items_per_bucket = 10;
@@ -27,10 +27,13 @@ struct FingerprintShape {
 
   /// Bits of a digest that a new lane keeps.
   [[nodiscard]] constexpr std::uint32_t fingerprint_bits() const noexcept { return 15U + 8U * tail_bytes; }
+  /// Bytes that one lane takes, its slice included.
   [[nodiscard]] constexpr std::uint64_t lane_bytes() const noexcept { return 2U + tail_bytes + (sliced ? 1U : 0U); }
+  /// Bytes of the index before the lanes.
   [[nodiscard]] constexpr std::uint64_t index_bytes() const noexcept {
     return detail::fingerprint_index_bytes(bucket_bits);
   }
+  /// Bytes of the whole table.
   [[nodiscard]] constexpr std::uint64_t bytes() const noexcept { return index_bytes() + capacity * lane_bytes(); }
   /// The lanes that fit in this many bytes.
   [[nodiscard]] constexpr std::uint32_t capacity_in(std::uint64_t size) const noexcept {
@@ -39,6 +42,7 @@ struct FingerprintShape {
   }
   /// The items past which the table wants another bucket bit.
   [[nodiscard]] constexpr std::uint64_t most_items() const noexcept { return items_per_bucket << bucket_bits; }
+  /// Equal in every member.
   friend constexpr bool operator==(const FingerprintShape&, const FingerprintShape&) noexcept = default;
 };
 
@@ -76,9 +80,10 @@ namespace sizing {
 
 /// A table that took its items one by one: its shape at last, room for all, and the rate to expect of it: exact.
 struct GrownTable {
-  FingerprintShape shape;
-  double expected_fpr = 0;
+  FingerprintShape shape;   ///< after the last item
+  double expected_fpr = 0;  ///< of one filter, with all items in it
 };
+/// The table that `items` leave behind, at most `share` wrong. Throws std::invalid_argument for a share outside (0, 1).
 [[nodiscard]] inline GrownTable grown_table(std::uint64_t items, double share, bool sliced) {
   detail::require_rate(share, "share");
   GrownTable grown;

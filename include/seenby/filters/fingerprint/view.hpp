@@ -20,9 +20,11 @@ struct FingerprintWindow {
   std::uint8_t newest = 0;   ///< the slice whose age is 0, modulo 256
   std::uint8_t max_age = 0;  ///< at most 254
 
+  /// Slices between this one and the newest, modulo 256.
   [[nodiscard]] constexpr std::uint8_t age(std::uint8_t slice) const noexcept {
     return static_cast<std::uint8_t>(newest - slice);
   }
+  /// Whether the slice is in the window.
   [[nodiscard]] constexpr bool is_live(std::uint8_t slice) const noexcept { return age(slice) <= max_age; }
 };
 
@@ -39,6 +41,7 @@ class FingerprintView {
   FingerprintView(const FingerprintShape& shape, std::uint32_t count, const std::byte* body) noexcept
       : shape_(shape), count_(count), body_(body) {}
 
+  /// Where the bytes of the table are.
   [[nodiscard]] const FingerprintShape& shape() const noexcept { return shape_; }
   /// Lanes in use: items, and the copies of fingerprints that ran out of bits and are in several buckets.
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
@@ -66,6 +69,7 @@ class FingerprintView {
 
   /// Whether the item may have been inserted: never false for one that was.
   [[nodiscard]] bool may_contain(Digest digest) const noexcept { return fingerprint_test(ref(), digest); }
+  /// The same within a window's live slices.
   [[nodiscard]] bool may_contain(Digest digest, FingerprintWindow window) const noexcept {
     return fingerprint_test(ref(window), digest);
   }

@@ -80,7 +80,7 @@ namespace seenby {
 /// be any multiple of 64. Doubling m nests: position p becomes 2p or 2p + 1. Change it for SplitBlockLayout where
 /// lookups are the bottleneck and a tenth more bits do not matter.
 struct ClassicLayout {
-  static constexpr LayoutKind kind = LayoutKind::classic;
+  static constexpr LayoutKind kind = LayoutKind::classic;  ///< what a header names it by
   /// Whether this layout answers from such bits: those of layout 1 too, where they were written so.
   [[nodiscard]] static constexpr bool reads(LayoutKind other) noexcept {
     return other == kind || other == LayoutKind::classic_v1;

@@ -42,7 +42,8 @@ namespace seenby {
 /// unit does it in a handful of instructions; the price is about 10% more bits than ClassicLayout at 1%. Any number of
 /// blocks. With Xxh64Hash and seed 0 the bytes are Parquet's. The default of the stores.
 struct SplitBlockLayout {
-  static constexpr LayoutKind kind = LayoutKind::split_block;
+  static constexpr LayoutKind kind = LayoutKind::split_block;  ///< what a header names it by
+  /// Whether it reads bits that this layout wrote.
   [[nodiscard]] static constexpr bool reads(LayoutKind other) noexcept { return other == kind; }
 
   /// The smallest shape for this many items at a rate of at most `fpr`. Throws std::invalid_argument.
