@@ -37,10 +37,17 @@ case $what in
   install)
     rm -rf "$prefix"
     cmake --install "$build" --prefix "$prefix" >"$dir/log"
-    for file in include/seenby/filters/bloom_filter.hpp include/seenby/version.hpp; do test -f "$prefix/$file"; done
+    for file in include/seenby/filters/bloom_filter.hpp include/seenby/version.hpp share/seenby/gdb/seenby.py; do
+      test -f "$prefix/$file"
+    done
     find "$prefix" -name FindxxHash.cmake | grep -q . # for systems that lack it
     # The command is installed where it was built, and runs from there.
-    if [ -x "$build/bin/seenby" ]; then "$prefix/bin/seenby" --version; fi
+    if [ -x "$build/bin/seenby" ]; then
+      "$prefix/bin/seenby" --version
+      for file in man/man1/seenby.1 bash-completion/completions/seenby zsh/site-functions/_seenby; do
+        test -f "$prefix/share/$file"
+      done
+    fi
     ;;
   find_package)
     configure -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION=0.1
