@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // SharedSet, SharedBloomSet and SharedGate: many clients, one set, on real servers.
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,9 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,9 +30,15 @@
 #include "support/redis_server.hpp"
 #include "support/redis_store_fixture.hpp"
 
+/// `module` is the path of RedisBloom; skips the test aloud where none is given.
+#define SEENBY_NEED_REDISBLOOM(module)                                \
+  const char* const module = std::getenv("SEENBY_REDISBLOOM_MODULE"); \
+  if (module == nullptr) SKIP("SKIPPED: set SEENBY_REDISBLOOM_MODULE to the path of redisbloom.so (2.8)")
+
 namespace {
 
 using namespace seenby;
+using namespace std::chrono_literals;
 using redis::SharedGate;
 using redis::SharedSet;
 using test::RedisServer;
@@ -43,6 +54,58 @@ Gate open_gate(const RedisServer& server, std::uint64_t items = 1'000) {
 }
 
 std::vector<std::uint64_t> numbers(std::uint64_t first, std::uint64_t count) { return test::sequence(first, count); }
+
+/// A process that adds 0, 1, 2, ... to a gate and makes each visible by writing it to a pipe.
+class Writer {
+ public:
+  explicit Writer(std::function<Gate()> open) : open_(std::move(open)) {
+    REQUIRE(::pipe2(pipe_, O_NONBLOCK) == 0);
+    start();
+  }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  ~Writer() {
+    kill();
+    ::close(pipe_[0]);
+    ::close(pipe_[1]);
+  }
+  /// Ids below this are visible; waits for the first.
+  std::uint64_t visible() {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    do {
+      std::uint64_t id = 0;
+      while (::read(pipe_[0], &id, sizeof id) == sizeof id) visible_ = id + 1;
+    } while (visible_ == 0 && std::chrono::steady_clock::now() < deadline);
+    REQUIRE(visible_ > 0);
+    return visible_;
+  }
+  void kill_and_restart() {
+    kill();
+    (void)visible();
+    start();
+  }
+
+ private:
+  void start() {
+    child_ = ::fork();
+    if (child_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    Gate gate = open_();
+    for (std::uint64_t id = visible_;; ++id) {
+      if (!gate.add(id)) ::_exit(1);
+      while (::write(pipe_[1], &id, sizeof id) != sizeof id) std::this_thread::yield();  // the pipe is full
+    }
+  }
+  void kill() const {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+
+  std::function<Gate()> open_;
+  int pipe_[2] = {-1, -1};
+  pid_t child_ = -1;
+  std::uint64_t visible_ = 0;
+};
 
 }  // namespace
 
@@ -138,6 +201,23 @@ TEST_CASE("Growth past what a set was sized for can be read, loses nothing, and 
   CHECK(std::count(found.begin(), found.end(), 1) == 400);
 }
 
+TEST_CASE("What a rebuild scans again, or finds added already, is counted once", "[redis][001-08]") {
+  const RedisServer server;
+  Set set(redis::make_executor(server.socket_url()).value(), "crawled",
+          {.expected_items = 10'000, .write_lag = std::chrono::seconds{60}});
+  REQUIRE(set.create());
+  REQUIRE(set.add(numbers(0, 200), {}));  // carried into the rebuild
+  auto rebuild = set.begin_rebuild(10'000).value();
+  REQUIRE(set.add(numbers(200, 200), {}));  // to both versions
+  for (int scan = 0; scan < 3; ++scan) REQUIRE(rebuild.add(numbers(0, 1'000)));
+  REQUIRE(set.add(numbers(900, 200), {}));  // half of them are new to it
+  REQUIRE(rebuild.commit());
+  const auto info = set.info().value();
+  CHECK(info.items <= 1'100);
+  CHECK(info.items >= 1'100 - test::most_hits(1'100, 0.01));
+  CHECK_FALSE(info.over_capacity());
+}
+
 TEST_CASE("A server that came back empty makes nothing absent: unknown until the set is filled again",
           "[redis][001-06][004-03]") {
   const RedisServer server;
@@ -193,14 +273,16 @@ TEST_CASE("As many as a server writes in a minute are added at once and carried 
   CHECK(std::count(found.begin(), found.end(), 1) == 10'000);
 }
 
-TEST_CASE("The shortener's codes: free is certain, a positive asks storage", "[redis][001-09]") {
-  const RedisServer server;
-  SharedSet<std::string> codes(redis::make_executor(server.socket_url()).value(), "codes", {.expected_items = 1'000});
-  REQUIRE(codes.create());
+namespace {
+
+/// Gives out codes, every fourth of which was given out before: a code that the set calls new is free without a look
+/// into storage.
+template <class Set>
+void give_out_codes(Set& codes) {
   std::vector<std::string> storage;
   std::uint64_t storage_reads = 0;
   for (int i = 0; i < 400; ++i) {
-    const std::string code = "c" + std::to_string(i % 300);  // every fourth was given out before
+    const std::string code = "c" + std::to_string(i % 300);
     if (codes.may_contain(code).value()) {
       ++storage_reads;
       if (std::find(storage.begin(), storage.end(), code) != storage.end()) continue;
@@ -211,6 +293,77 @@ TEST_CASE("The shortener's codes: free is certain, a positive asks storage", "[r
   CHECK(storage.size() == 300);
   CHECK(storage_reads >= 100);
   CHECK(storage_reads <= 100 + test::most_hits(300, 0.01));
+}
+
+/// Crawlers of their own connections take links off one list, each link twice: what the set calls new is fetched, what
+/// it may hold is confirmed by the pages that are stored. Each link is fetched once.
+template <class Open>
+void crawl(const Open& open) {
+  constexpr std::uint64_t links = 300;
+  std::mutex storing;
+  std::map<std::string, int> pages;
+  std::atomic<std::uint64_t> confirmed{0};
+  {
+    std::vector<std::jthread> crawlers;
+    for (std::uint64_t crawler = 0; crawler < 3; ++crawler) {
+      crawlers.emplace_back([&, crawler] {
+        auto seen = open();
+        for (std::uint64_t i = 0; i < 2 * links; ++i) {
+          const std::string link = "https://example.org/" + std::to_string((i + crawler * 100) % links);
+          if (!seen.add(link).value()) {
+            ++confirmed;
+            const std::lock_guard lock(storing);
+            if (pages.contains(link)) continue;
+            // Another crawler was told "new" and has not stored it yet, or the filter errs: storage's key decides.
+          }
+          const std::lock_guard lock(storing);
+          pages.try_emplace(link, 0).first->second += 1;
+        }
+      });
+    }
+  }
+  CHECK(pages.size() == links);
+  CHECK(confirmed >= 5 * links);  // of 6 links each, at most one is new
+  CHECK(confirmed <= 5 * links + test::most_hits(links, 0.01));
+}
+
+}  // namespace
+
+TEST_CASE("The shortener's codes: free is certain, a positive asks storage", "[redis][001-09]") {
+  const RedisServer server;
+  SharedSet<std::string> codes(redis::make_executor(server.socket_url()).value(), "codes", {.expected_items = 1'000});
+  REQUIRE(codes.create());
+  give_out_codes(codes);
+}
+
+TEST_CASE("The shortener's codes in a set of the module", "[redis][001-09]") {
+  SEENBY_NEED_REDISBLOOM(module);
+  const RedisServer server("redis-server", {"--loadmodule", module});
+  redis::SharedBloomSet<std::string> codes(redis::make_executor(server.socket_url()).value(), "codes",
+                                           {.capacity = 1'000});
+  REQUIRE(codes.create());
+  give_out_codes(codes);
+}
+
+TEST_CASE("Crawlers that share a set fetch every link, and a positive is confirmed", "[redis][concurrent][001-08]") {
+  const RedisServer server;
+  const auto open = [&] {
+    return SharedSet<std::string>(redis::make_executor(server.socket_url()).value(), "links",
+                                  {.expected_items = 1'000});
+  };
+  REQUIRE(open().create().value());
+  crawl(open);
+}
+
+TEST_CASE("Crawlers that share a set of the module fetch every link", "[redis][concurrent][001-08]") {
+  SEENBY_NEED_REDISBLOOM(module);
+  const RedisServer server("redis-server", {"--loadmodule", module});
+  const auto open = [&] {
+    return redis::SharedBloomSet<std::string>(redis::make_executor(server.socket_url()).value(), "links",
+                                              {.capacity = 1'000});
+  };
+  REQUIRE(open().create());
+  crawl(open);
 }
 
 TEST_CASE("An id added at one server is never absent at another while versions switch and builders die",
@@ -293,6 +446,50 @@ TEST_CASE("An id added at one server is never absent at another while versions s
   for (std::uint64_t id = 0; id < visible; ++id) REQUIRE(gate.check(id) == Existence::maybe);
 }
 
+TEST_CASE("An id that one process added is never absent at another, though it is killed and versions switch",
+          "[redis][004-10][004-16]") {
+  const RedisServer server;
+  SEENBY_RANDOM(random);
+  // Longer than a record takes from add() to the pipe; much shorter than the test, so that scans are needed too.
+  const auto open = [&] {
+    return Gate(redis::make_executor(server.socket_url()).value(), "products",
+                {.expected_items = 50'000, .write_lag = 1'000ms, .grace = 200ms});
+  };
+  Gate gate = open();
+  REQUIRE(gate.create().value());
+  Writer writer(open);
+  std::uint64_t absent = 0;
+  std::uint64_t unknown = 0;
+  std::uint64_t asked = 0;
+  int kills = 0;
+  int switches = 0;
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() < start + 4s) {
+    auto rebuild = gate.begin_rebuild(50'000).value();
+    const std::uint64_t scanned = writer.visible();
+    for (std::uint64_t at = 0; at < scanned; at += 500) {
+      REQUIRE(rebuild.add(numbers(at, std::min<std::uint64_t>(500, scanned - at))));
+      const std::uint64_t known = writer.visible();
+      for (const std::uint64_t id : {known - 1, random.below(known)}) {
+        const Existence answer = gate.check(id);
+        absent += answer == Existence::absent ? 1U : 0U;
+        unknown += answer == Existence::unknown ? 1U : 0U;
+        ++asked;
+      }
+    }
+    REQUIRE(rebuild.commit());
+    ++switches;
+    if (switches % 4 == 0) writer.kill_and_restart(), ++kills;
+  }
+  INFO(asked << " checks, " << switches << " switches, " << kills << " kills, " << writer.visible() << " ids");
+  CHECK(absent == 0);
+  CHECK(unknown == 0);
+  CHECK(switches >= 4);
+  CHECK(kills >= 1);
+  const std::uint64_t visible = writer.visible();
+  for (std::uint64_t id = 0; id < visible; ++id) REQUIRE(gate.check(id) == Existence::maybe);
+}
+
 TEST_CASE("One builder at a time; the one that lost its place is told", "[redis][004-10]") {
   const RedisServer server;
   Gate gate = open_gate(server);
@@ -323,8 +520,7 @@ TEST_CASE("A gate whose server is gone says unknown, and everything goes the nor
 }
 
 TEST_CASE("A set under the module's key is shared with its other clients", "[redis][001-05][001-06][001-08]") {
-  const char* const module = std::getenv("SEENBY_REDISBLOOM_MODULE");
-  if (module == nullptr) SKIP("SKIPPED: set SEENBY_REDISBLOOM_MODULE to the path of redisbloom.so (2.8)");
+  SEENBY_NEED_REDISBLOOM(module);
   const RedisServer server("redis-server", {"--loadmodule", module});
   const auto executor = redis::make_executor(server.socket_url()).value();
   redis::SharedBloomSet<std::string> filter(executor, "myfilter", {.capacity = 1'000});

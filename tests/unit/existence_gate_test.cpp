@@ -416,13 +416,16 @@ TEST_CASE("nothing that exists is answered absent, while ids are added and filte
   constexpr std::uint64_t last = 6'000;
   std::atomic<std::uint64_t> visible{100};
   std::atomic<std::uint64_t> hidden{0};
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
   {
     const std::jthread writer([&] {
       for (std::uint64_t id = 100; id < last; ++id) {
         gate.add(id);
         backend.create(id);
         visible.store(id + 1, std::memory_order_release);
-        while (id == last / 2 && gate.counters().rebuilds < 4) std::this_thread::yield();
+        while (id == last / 2 && gate.counters().rebuilds < 4 && std::chrono::steady_clock::now() < deadline) {
+          std::this_thread::yield();
+        }
       }
     });
     const std::jthread rebuilder([&] {

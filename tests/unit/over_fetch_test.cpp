@@ -8,6 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include "seenby/select/seen_filter.hpp"
+#include "support/exact_store.hpp"
+#include "support/picks.hpp"
+
 using namespace seenby;
 
 TEST_CASE("over-fetch asks for as many as fill the page with the wanted probability", "[002-08]") {
@@ -20,6 +24,17 @@ TEST_CASE("over-fetch asks for as many as fill the page with the wanted probabil
   CHECK(over_fetch({.page = 20, .hide_rate = 0.6}) == 65);
   CHECK_THROWS_AS(over_fetch({.hide_rate = 1}), std::invalid_argument);
   CHECK_THROWS_AS(over_fetch({.hide_rate = 0.5, .fill_probability = 1}), std::invalid_argument);
+}
+
+TEST_CASE("of a hundred that are fetched for twenty places a remote store is asked in one batch", "[002-08]") {
+  using Store = test::ExactStore<true, true>;
+  SeenFilter filter{Store{{.users_per_request = 2}}};
+  REQUIRE(filter.record_all(1, test::range(0, 60)));
+  REQUIRE(filter.record_all(2, test::range(40, 75)));
+  const CandidatePool pool{test::range(0, 100)};
+  const auto page = filter.select_unseen(pool, {1, 2}, {.limit = 20});
+  CHECK(test::picked(page) == test::range(75, 95));
+  CHECK(filter.store().state().checks + filter.store().state().batched_checks == 1);
 }
 
 TEST_CASE("any thread may ask") {

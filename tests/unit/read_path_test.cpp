@@ -139,7 +139,9 @@ TEST_CASE("A record that became visible while another call read is not taken for
   backend.database_takes = 200ms;
   Path path(gate, backend.stages());
   const std::jthread early([&] { (void)path.find("new"); });
-  while (backend.database_reads == 0) std::this_thread::yield();
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while (backend.database_reads == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  REQUIRE(backend.database_reads == 1);
   gate.add("new");
   {
     const std::lock_guard lock(backend.mutex);

@@ -36,7 +36,7 @@ struct SharedSetOptions {
 struct SharedSetInfo {
   std::uint64_t version = 0;  ///< which is asked; later ones are larger
   std::uint64_t next = 0;     ///< the version in the making; 0: none
-  std::uint64_t items = 0;    ///< adds that were certainly new, since the version began
+  std::uint64_t items = 0;    ///< that were certainly new to the version, by adds and its rebuild's scan together
   /// What the version was made for.
   std::uint64_t expected_items = 0;
   double target_fpr = 0;    ///< the rate at expected_items

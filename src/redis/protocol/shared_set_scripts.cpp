@@ -26,6 +26,15 @@ local function set_bits(version, items, told)
     index = index + 1
   end
 end
+local function count_new(version, fresh)
+  if fresh > 0 then redis.call('HINCRBY', KEYS[1], 'items ' .. version, fresh) end
+end
+local function set_and_count(version, items)
+  local fresh = 0
+  local failed = set_bits(version, items, function(_, changed) if changed then fresh = fresh + 1 end end)
+  count_new(version, fresh)
+  return failed
+end
 local function partitions_of(version)
   local shape = redis.call('HGET', KEYS[1], 'shape ' .. version)
   return shape and tonumber(string.match(shape, '^%d+')) or 0
@@ -77,9 +86,9 @@ local failed = set_bits(ARGV[1], ARGV[3], function(i, changed)
   flags[i + 1] = changed and '1' or '0'
   if changed then fresh = fresh + 1 end
 end)
-if not failed and next ~= '0' then failed = set_bits(next, ARGV[4]) end
+count_new(ARGV[1], fresh)
+if not failed and next ~= '0' then failed = set_and_count(next, ARGV[4]) end
 if failed then return failed end
-if fresh > 0 then redis.call('HINCRBY', KEYS[1], 'items ' .. ARGV[1], fresh) end
 local lag = tonumber(ARGV[6])
 if lag > 0 then
   local time = redis.call('TIME')
@@ -112,11 +121,10 @@ return redis.call('ZRANGE', recent, 0, -1)
 const Script& add_to_next() {
   static const Script script = with_helpers(R"lua(
 if redis.call('HGET', KEYS[1], 'next') ~= ARGV[1] then return false end
-local failed = set_bits(ARGV[1], ARGV[2])
+local failed = set_and_count(ARGV[1], ARGV[2])
 if failed then return failed end
 each_string(ARGV[1], function(key) redis.call('PEXPIRE', key, ARGV[3]) end)
 redis.call('SET', building, ARGV[1], 'PX', ARGV[3])
-redis.call('HINCRBY', KEYS[1], 'items ' .. ARGV[1], #ARGV[2] / 40)
 return 1
 )lua");
   return script;
