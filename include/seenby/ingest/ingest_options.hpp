@@ -22,7 +22,9 @@ enum class IngestStep : std::uint8_t { read, append, record, acknowledge };
 struct IngestOptions {
   std::size_t batch = 1'000;              ///< events a batch at most
   std::chrono::milliseconds wait{1'000};  ///< for a first event
-  /// What counts as seen.
+  /// A message that was delivered more often, and never acknowledged, is buried unread: it may be what ends the
+  /// workers. 0: never.
+  std::uint32_t most_deliveries = 10;
   ImpressionRules rules{};                         ///< what counts as seen
   RateLimitOptions rate_limit{};                   ///< by the times at which events entered the queue
   std::chrono::milliseconds longest_pause{5'000};  ///< between two tries of what failed; the first is 50 ms

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <unordered_set>
@@ -112,7 +113,7 @@ class Ingestor {
   }
 
  private:
-  using Delivered = Delivery<typename Queue::message_type, typename Queue::receipt_type>;
+  using Delivered = typename Queue::Delivered;
   using Counter = std::atomic<std::uint64_t>;
   /// The events of one user that one record takes.
   struct Group {
@@ -171,7 +172,7 @@ class Ingestor {
   Result<void> sort_out() {
     for (; position_ < deliveries_.size(); ++position_) {
       const Delivered& delivery = deliveries_[position_];
-      auto taken = take(delivery.message, delivery.entered);
+      auto taken = poisonous(delivery) ? deadly(delivery) : take(delivery.message, delivery.entered);
       if (taken) {
         receipts_.push_back(delivery.receipt);
         continue;
@@ -180,6 +181,16 @@ class Ingestor {
       count(buried_, 1);
     }
     return {};
+  }
+  /// Whether it was handed out so often that it must have ended those who took it.
+  [[nodiscard]] bool poisonous(const Delivered& delivery) const noexcept {
+    return options_.most_deliveries != 0 && delivery.deliveries > options_.most_deliveries;
+  }
+  [[nodiscard]] Result<void> deadly(const Delivered& delivery) const {
+    return Error{ErrorCode::refused, std::string("seenby::ingest: expected at most ")
+                                         .append(std::to_string(options_.most_deliveries))
+                                         .append(" deliveries without an acknowledgement, got ")
+                                         .append(std::to_string(delivery.deliveries))};
   }
   Result<void> take(std::string_view json, Time entered) {
     auto event = parse_impression(json);

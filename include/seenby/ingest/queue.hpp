@@ -35,20 +35,24 @@ struct Delivery {
 /// - `read` waits for the first message, then gives at most `most`, oldest first; none when the wait is over.
 /// - `acknowledge` removes messages, all of these or none; repeating it is no error.
 /// - `bury` moves a message that can never be ingested to the dead letters, with the reason, and acknowledges it.
+/// - `Delivered` has the members of Delivery.
+// clang-format 14 breaks concepts apart.
+// clang-format off
 template <class Queue>
-concept EventQueue = requires {
-  typename Queue::message_type;
-  typename Queue::receipt_type;
-}
-&&requires(Queue& queue, std::size_t most, std::chrono::milliseconds wait,
-           std::span<const typename Queue::receipt_type> receipts,
-           const Delivery<typename Queue::message_type, typename Queue::receipt_type>& delivery, const Error& why) {
-  {
-    queue.read(most, wait)
-    } -> std::same_as<Result<std::vector<Delivery<typename Queue::message_type, typename Queue::receipt_type>>>>;
-  { queue.acknowledge(receipts) } -> std::same_as<Result<void>>;
-  { queue.bury(delivery, why) } -> std::same_as<Result<void>>;
-};
+concept EventQueue =
+    requires { typename Queue::message_type; typename Queue::receipt_type; typename Queue::Delivered; } &&
+    requires(Queue& queue, std::size_t most, std::chrono::milliseconds wait,
+             std::span<const typename Queue::receipt_type> receipts, const typename Queue::Delivered& delivery,
+             const Error& why) {
+      { queue.read(most, wait) } -> std::same_as<Result<std::vector<typename Queue::Delivered>>>;
+      { queue.acknowledge(receipts) } -> std::same_as<Result<void>>;
+      { queue.bury(delivery, why) } -> std::same_as<Result<void>>;
+      { delivery.receipt } -> std::convertible_to<typename Queue::receipt_type>;
+      { delivery.message } -> std::convertible_to<typename Queue::message_type>;
+      { delivery.entered } -> std::convertible_to<Time>;
+      { delivery.deliveries } -> std::convertible_to<std::uint32_t>;
+    };
+// clang-format on
 
 /// What a full queue does with one more message.
 enum class WhenFull : std::uint8_t {
