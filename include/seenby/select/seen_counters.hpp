@@ -3,10 +3,14 @@
 // SeenCounters: what a SeenFilter counts.
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "seenby/detail/thread_counters.hpp"
+#include "seenby/latency_histogram.hpp"
+#include "seenby/observer.hpp"
 #include "seenby/select/selection.hpp"
 #include "seenby/stores/filter_store.hpp"
 
@@ -33,6 +37,12 @@ struct SeenCounters {
   std::uint64_t shadow_underfilled = 0;      ///< pages that exact sets would have filled and the filters did not
   /// The store's own.
   StoreCounters store;
+};
+
+/// How long an observed SeenFilter's calls took, the store's and the history's part in them included.
+struct SeenLatencies {
+  LatencyHistogram::Snapshot request;  ///< of select_many: until the request's page was made
+  LatencyHistogram::Snapshot record;
 };
 
 }  // namespace seenby
@@ -98,5 +108,18 @@ class FacadeCounters {
   };
   ThreadCounters<counter_count> rows_;
 };
+
+/// The latencies of an observed facade, and its observer.
+struct SeenTiming {
+  explicit SeenTiming(Observer functions) : observer(std::move(functions)) {}
+  LatencyHistogram request;
+  LatencyHistogram record;
+  Observer observer;
+};
+
+/// When a call began, where there is a timing to tell.
+[[nodiscard]] inline std::chrono::steady_clock::time_point begin_of(const SeenTiming* timing) noexcept {
+  return timing == nullptr ? std::chrono::steady_clock::time_point{} : std::chrono::steady_clock::now();
+}
 
 SEENBY_DETAIL_END

@@ -98,6 +98,11 @@ class SeenFilter {
     exact_->shadow = std::make_unique<detail::Shadow<Key>>(share);
   }
 
+  /// Times every request and every record from now on (two readings of the steady clock each; unobserved they cost
+  /// nothing), and tells the observer of "select" and "record". A TimedStore does the same for the store's calls. For
+  /// set-up, before other threads use the filter.
+  void observe(Observer observer = {}) { exact_->timing = std::make_unique<detail::SeenTiming>(std::move(observer)); }
+
   /// Keeps the last `items` records of every user exact, beside the filter: 16 bytes each. Within the window no
   /// relaxation brings them back and no lookup is spent on them, however thin the page. 0, the default, keeps none. A
   /// HidingStore keeps them in the user's record, any other leaves them to this process. For set-up.
@@ -255,11 +260,12 @@ class SeenFilter {
                      Selection<detail::SourceItem<Source>>& page) const {
     using Item = detail::SourceItem<Source>;
     require_users(users.size());
+    const auto start = detail::begin_of(exact_->timing.get());
     const auto expected = expect<Item>(users);  // before all else: the users' lines are on the way meanwhile
     const detail::Candidates<Item> asked = candidates_of(candidates, page.state().own);
     Builder<Item> builder(store_, exact_->overlays, history_, asked, users, options, page.state());
     builder.run(expected);
-    finish(asked.distinct, users, page);
+    finish(asked.distinct, users, start, page);
     if (page.state().raises) throw BadResult(*page.error());
   }
 
@@ -319,6 +325,11 @@ class SeenFilter {
     if (exact_->shadow) exact_->shadow->add_to(all);
     return all;
   }
+  /// Nothing before observe().
+  [[nodiscard]] std::optional<SeenLatencies> latencies() const noexcept {
+    if (!exact_->timing) return std::nullopt;
+    return SeenLatencies{exact_->timing->request.snapshot(), exact_->timing->record.snapshot()};
+  }
 
  private:
   using Key = decltype(detail::user_key(std::declval<const user_type&>()));
@@ -328,6 +339,7 @@ class SeenFilter {
     detail::Overlays<Key> overlays;
     detail::WriteGate gate;
     std::unique_ptr<detail::Shadow<Key>> shadow;
+    std::unique_ptr<detail::SeenTiming> timing;
   };
   [[nodiscard]] Time now() const { return detail::now_of(store_.policy()); }
 
@@ -369,6 +381,16 @@ class SeenFilter {
   }
   template <class Item>
   Result<RecordOutcome> write_batch(const user_type& user, const ItemBatch<Item>& batch, std::optional<Time> when) {
+    detail::SeenTiming* const timing = exact_->timing.get();
+    if (timing == nullptr) return write_untimed(user, batch, when);
+    const auto start = detail::begin_of(timing);
+    auto outcome = write_untimed(user, batch, when);
+    detail::observe_call(timing->record, timing->observer,
+                         {"record", start, {}, 1, batch.size(), outcome ? nullptr : &outcome.error()});
+    return outcome;
+  }
+  template <class Item>
+  Result<RecordOutcome> write_untimed(const user_type& user, const ItemBatch<Item>& batch, std::optional<Time> when) {
     Exact& exact = *exact_;
     const auto key = detail::user_key(user);
     detail::FacadeCounters::Write counted{counters_, batch.size()};
@@ -444,6 +466,7 @@ class SeenFilter {
     if (pages.size() < requests.size()) {
       throw std::invalid_argument("seenby: expected a page for every request, got fewer pages than requests");
     }
+    const auto start = detail::begin_of(exact_->timing.get());
     std::vector<Builder<Item>> builders;
     std::vector<CheckRequest<user_type, Item>> questions;
     builders.reserve(requests.size());
@@ -465,7 +488,7 @@ class SeenFilter {
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
       if (builders[i].absorb(0, questions[i].batch.size())) builders[i].relax();
-      finish(questions[i].batch, requests[i].users(), pages[i]);
+      finish(questions[i].batch, requests[i].users(), start, pages[i]);
     }
     for (Selection<Item>& page : pages.first(requests.size())) {
       if (page.state().raises) throw BadResult(*page.error());
@@ -473,10 +496,16 @@ class SeenFilter {
   }
 
   template <class Item>
-  void finish(const ItemBatch<Item>& asked, std::span<const user_type> users, Selection<Item>& page) const {
+  void finish(const ItemBatch<Item>& asked, std::span<const user_type> users,
+              std::chrono::steady_clock::time_point start, Selection<Item>& page) const {
     counters_.count(page, users.size(), store_.policy().users_per_request);
     if (exact_->shadow) {
       detail::shadow_request(*exact_->shadow, store_, users, asked, now(), page.state().limit, page.underfilled());
+    }
+    if (exact_->timing) {
+      detail::observe_call(
+          exact_->timing->request, exact_->timing->observer,
+          {"select", start, {}, users.size(), page.checked(), page.error() ? &*page.error() : nullptr});
     }
   }
 
