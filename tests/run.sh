@@ -18,6 +18,7 @@ packages=(
   libcli11-dev nlohmann-json3-dev libcpp-httplib-dev chromium chromium-driver
   libhiredis-dev redis-server valkey-server openssl lua5.1
   libssl-dev liblmdb-dev libicu-dev libsqlite3-dev libpq-dev postgresql
+  prometheus-cpp-dev prometheus redis-sentinel libasio-dev
 )
 for preset in "$@"; do
   case $preset in
