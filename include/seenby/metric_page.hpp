@@ -24,20 +24,26 @@ namespace seenby {
 /// Names and values that tell a sample from others of its family: {{"filter", "feed"}}.
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
-enum class MetricType : std::uint8_t { counter, gauge, histogram };
+/// What Prometheus makes of a family's samples.
+enum class MetricType : std::uint8_t {
+  counter,    ///< a sum that only grows
+  gauge,      ///< a figure that rises and falls
+  histogram,  ///< durations in buckets
+};
 
+/// One figure of a family.
 struct MetricSample {
-  MetricLabels labels{};
+  MetricLabels labels{};                   ///< which no other sample of the family has
   double value = 0;                        ///< of a counter or a gauge
   LatencyHistogram::Snapshot latencies{};  ///< of a histogram
 };
 
 /// All samples of one name.
 struct MetricFamily {
-  std::string name;
-  std::string help;
-  MetricType type = MetricType::gauge;
-  std::vector<MetricSample> samples{};
+  std::string name;                     ///< as scraped
+  std::string help;                     ///< one line on what it is
+  MetricType type = MetricType::gauge;  ///< of all its samples
+  std::vector<MetricSample> samples{};  ///< in the order in which they were added
 };
 
 /// One reading of everything that a process counts. Names are `seenby_<part>_<what>_<unit>`, where the unit of a time
@@ -70,7 +76,7 @@ class MetricPage {
 
   /// In the order in which their first samples were added.
   [[nodiscard]] const std::vector<MetricFamily>& families() const& noexcept { return families_; }
-  const std::vector<MetricFamily>& families() const&& = delete;
+  const std::vector<MetricFamily>& families() const&& = delete;  ///< of a page that is gone by then
 
   /// For an answer of `Content-Type: text/plain; version=0.0.4`.
   [[nodiscard]] std::string text() const {

@@ -22,8 +22,12 @@
 
 namespace seenby {
 
-// What each part counts. One sample of every family, under the labels given.
+/// @name Parts
+/// One sample of every family that a part has, under the labels given. Overloads for counters of a program's own are
+/// found beside them.
+/// @{
 
+/// A store's counters.
 inline void add_metrics(MetricPage& page, const StoreCounters& counters, const MetricLabels& labels) {
   page.gauge("seenby_store_users", "Users with a filter in the store.", counters.users, labels);
   page.counter("seenby_store_items_recorded_total", "Items recorded and acknowledged.", counters.records, labels);
@@ -37,6 +41,7 @@ inline void add_metrics(MetricPage& page, const StoreCounters& counters, const M
   page.counter("seenby_store_clock_jumps_total", "Jumps ahead of the clock that the window did not follow at once.",
                counters.clock_jumps, labels);
 }
+/// A TimedStore's latencies.
 inline void add_metrics(MetricPage& page, const StoreLatencies& latencies, const MetricLabels& labels) {
   page.histogram("seenby_store_check_seconds", "Checks of a store: one request's, or a batch's.", latencies.check,
                  labels);
@@ -44,6 +49,7 @@ inline void add_metrics(MetricPage& page, const StoreLatencies& latencies, const
                  labels);
 }
 
+/// A facade's counters, its store's included.
 inline void add_metrics(MetricPage& page, const SeenCounters& counters, const MetricLabels& labels) {
   page.counter("seenby_requests_total", "Requests for a page.", counters.requests, labels);
   page.counter("seenby_candidates_checked_total", "Candidates checked, those of fallback pools included.",
@@ -72,12 +78,14 @@ inline void add_metrics(MetricPage& page, const SeenCounters& counters, const Me
                counters.shadow_underfilled, labels);
   add_metrics(page, counters.store, labels);
 }
+/// An observed facade's latencies.
 inline void add_metrics(MetricPage& page, const SeenLatencies& latencies, const MetricLabels& labels) {
   page.histogram("seenby_request_seconds", "Requests for a page.", latencies.request, labels);
   page.histogram("seenby_record_seconds", "Records of the facade, history and store together.", latencies.record,
                  labels);
 }
 
+/// A gate's counters.
 inline void add_metrics(MetricPage& page, const GateCounters& counters, const MetricLabels& labels) {
   page.counter("seenby_gate_checks_total", "Ids checked.", counters.checks, labels);
   page.counter("seenby_gate_negatives_total", "Ids that the filter knows to be absent.", counters.negatives, labels);
@@ -96,6 +104,7 @@ inline void add_metrics(MetricPage& page, const GateCounters& counters, const Me
   page.counter("seenby_gate_load_seconds_total", "Time spent in loads.", static_cast<double>(counters.load_ns) * 1e-9,
                labels);
 }
+/// A gate's state.
 inline void add_metrics(MetricPage& page, const GateStatus& status, const MetricLabels& labels) {
   for (const GateState state :
        {GateState::empty, GateState::loading, GateState::ready, GateState::rebuilding, GateState::distrusted}) {
@@ -112,6 +121,7 @@ inline void add_metrics(MetricPage& page, const GateStatus& status, const Metric
   page.gauge("seenby_gate_expected_fpr_ratio", "False-positive rate with the ids it has.", status.expected_fpr, labels);
 }
 
+/// A ReadPath's counters.
 inline void add_metrics(MetricPage& page, const ReadCounters& counters, const MetricLabels& labels) {
   page.counter("seenby_read_cache_hits_total", "Records found in the cache.", counters.cache_hits, labels);
   page.counter("seenby_read_cache_failures_total", "Reads for which the cache could not be asked.",
@@ -122,6 +132,7 @@ inline void add_metrics(MetricPage& page, const ReadCounters& counters, const Me
   page.counter("seenby_read_shared_total", "Calls that got another call's read.", counters.shared, labels);
 }
 
+/// A DuplicateScreen's counters.
 inline void add_metrics(MetricPage& page, const DuplicateCounters& counters, const MetricLabels& labels) {
   page.counter("seenby_duplicate_claims_total", "Items claimed.", counters.claims, labels);
   page.counter("seenby_duplicate_reads_skipped_total", "Certainly new: recorded without a read.",
@@ -170,6 +181,8 @@ void add_metrics(MetricPage& page, const Part& part, const MetricLabels& labels)
   }
 }
 
+/// @}
+
 /// What a process exports: parts to read whenever it is asked.
 ///
 ///     seenby::Metrics metrics;
@@ -181,13 +194,14 @@ void add_metrics(MetricPage& page, const Part& part, const MetricLabels& labels)
 /// Thread-safe. What is watched must outlive it; parts of one kind need labels that differ.
 class Metrics {
  public:
-  using Source = std::function<void(MetricPage&)>;
+  using Source = std::function<void(MetricPage&)>;  ///< adds its figures to a page
 
   /// Adds figures of the program's own; called for each page.
   void add(Source source) {
     const std::lock_guard lock(mutex_);
     sources_.push_back(std::move(source));
   }
+  /// Adds a part that add_metrics() knows, such as a SeenFilter.
   template <class Part>
   void watch(const Part& part, MetricLabels labels = {}) {
     add([&part, labels = std::move(labels)](MetricPage& page) { add_metrics(page, part, labels); });
@@ -200,6 +214,7 @@ class Metrics {
     for (const Source& source : sources_) source(page);
     return page;
   }
+  /// page().text().
   [[nodiscard]] std::string text() const { return page().text(); }
 
  private:

@@ -16,26 +16,26 @@ namespace seenby {
 /// A call that has ended. What it points to is there while the observer is called.
 struct TraceSpan {
   std::string_view name;  ///< "select" and "record" of a SeenFilter, "store.check" and "store.record" of a TimedStore
-  std::chrono::steady_clock::time_point start;
-  std::chrono::nanoseconds took{0};
-  std::size_t users = 0;         ///< of the call
-  std::size_t items = 0;         ///< candidates checked, or items recorded
-  const Error* error = nullptr;  ///< why it failed, in part or as a whole
+  std::chrono::steady_clock::time_point start;  ///< of the call
+  std::chrono::nanoseconds took{0};             ///< until it ended
+  std::size_t users = 0;                        ///< of the call
+  std::size_t items = 0;                        ///< candidates checked, or items recorded
+  const Error* error = nullptr;                 ///< why it failed, in part or as a whole
 };
 
 /// A line for a program's log: what failed and was told to the caller as well. `text` names the key that it failed for,
 /// where there is one.
 struct LogLine {
   std::string_view call;  ///< as TraceSpan::name
-  ErrorCode code{};
-  std::string_view text;
+  ErrorCode code{};       ///< of the failure
+  std::string_view text;  ///< the error's message
 };
 
 /// Called by the thread that made the call, when it ends; may be called by many threads at once. Must not throw, and
 /// must not call the object that it observes. An empty function is not called.
 struct Observer {
-  std::function<void(const TraceSpan&)> span{};
-  std::function<void(const LogLine&)> log{};
+  std::function<void(const TraceSpan&)> span{};  ///< each call
+  std::function<void(const LogLine&)> log{};     ///< each failure
 };
 
 }  // namespace seenby

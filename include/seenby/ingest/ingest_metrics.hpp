@@ -7,6 +7,7 @@
 
 namespace seenby {
 
+/// An Ingestor's counters.
 inline void add_metrics(MetricPage& page, const IngestCounters& counters, const MetricLabels& labels) {
   page.counter("seenby_ingest_messages_read_total", "Messages taken from the queue.", counters.read, labels);
   page.counter("seenby_ingest_messages_buried_total", "Messages that are no events: moved to the dead letters.",

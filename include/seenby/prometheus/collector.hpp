@@ -19,6 +19,7 @@ namespace seenby::prometheus {
 /// A program without prometheus-cpp serves Metrics::text() itself. Thread-safe. The metrics must outlive it.
 class Collector final : public ::prometheus::Collectable {
  public:
+  /// Reads the metrics whenever it is collected from.
   explicit Collector(const Metrics& metrics) noexcept : metrics_(&metrics) {}
 
   /// Throws as Metrics::page.

@@ -42,7 +42,7 @@ struct SeenCounters {
 /// How long an observed SeenFilter's calls took, the store's and the history's part in them included.
 struct SeenLatencies {
   LatencyHistogram::Snapshot request;  ///< of select_many: until the request's page was made
-  LatencyHistogram::Snapshot record;
+  LatencyHistogram::Snapshot record;   ///< of record and record_all
 };
 
 }  // namespace seenby

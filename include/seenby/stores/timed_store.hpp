@@ -33,16 +33,18 @@ struct StoreLatencies {
 template <class Store>
 class TimedStore : public Store {
  public:
-  using user_type = typename Store::user_type;
+  using user_type = typename Store::user_type;  ///< the store's
 
   /// The observer is told of "store.check" and "store.record".
   explicit TimedStore(Store store, Observer observer = {})
       : Store(std::move(store)), timing_(std::make_unique<Timing>(std::move(observer))) {}
 
+  /// Since construction.
   [[nodiscard]] StoreLatencies latencies() const noexcept {
     return {.check = timing_->check.snapshot(), .record = timing_->record.snapshot()};
   }
 
+  /// The store's, timed.
   template <class Item, class... Expected>
   requires requires(const Store& store, std::span<const user_type> users, const ItemBatch<Item>& batch,
                     std::span<std::uint8_t> seen_by, std::span<UserStatus> status, const Expected&... expected) {
@@ -55,6 +57,7 @@ class TimedStore : public Store {
     checked(start, users.size(), batch.size(), first_error(status));
   }
 
+  /// The store's, timed as one call.
   template <class Item>
   requires BatchingStoreFor<Store, Item>
   void check_many(std::span<const CheckRequest<user_type, Item>> requests) const {
@@ -71,6 +74,7 @@ class TimedStore : public Store {
     checked(start, users, items, error);
   }
 
+  /// The store's, timed.
   template <class Item, class... When>
   requires requires(Store& store, const user_type& user, const ItemBatch<Item>& batch, const When&... when) {
     store.record(user, batch, when...);
