@@ -13,7 +13,8 @@ namespace seenby::tool {
 
 CLI::Option* add_store_options(CLI::App& command, const std::string& name, StoreOptions& options) {
   CLI::Option* url =
-      command.add_option(name, options.url, "lmdb:PATH, redis://, unix:// or redis-cluster://")->type_name("URL");
+      command.add_option(name, options.url, "lmdb:PATH, redis://, unix://, redis-cluster:// or redis+sentinel://")
+          ->type_name("URL");
   command.add_option("--prefix", options.prefix, "What the keys of a Redis store begin with")
       ->type_name("TEXT")
       ->capture_default_str();
@@ -56,12 +57,16 @@ StoreKind kind_of_store(const std::string& url) {
     if (!with_lmdb) refuse_component("lmdb", "liblmdb-dev");
     return StoreKind::lmdb;
   }
-  for (const std::string_view known : {"redis", "rediss", "unix", "redis-cluster", "rediss-cluster"}) {
+  for (const std::string_view known :
+       {"redis", "rediss", "unix", "redis-cluster", "rediss-cluster", "redis+sentinel", "rediss+sentinel"}) {
     if (scheme != known) continue;
     if (!with_redis) refuse_component("redis", "libhiredis-dev");
     return StoreKind::redis;
   }
-  refuse_scheme("a store", "lmdb:PATH, redis://HOST, rediss://HOST, unix://SOCKET or redis-cluster://HOST", url);
+  refuse_scheme(
+      "a store",
+      "lmdb:PATH, redis://HOST, rediss://HOST, unix://SOCKET, redis-cluster://HOST or redis+sentinel://HOST/MASTER",
+      url);
 }
 
 std::string items_in(const StoreOptions& store, const std::string& items) {

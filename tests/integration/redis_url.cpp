@@ -54,6 +54,29 @@ TEST_CASE("TLS, sockets, IPv6 and clusters have URLs of their own", "[redis]") {
   CHECK(parse_url("rediss-cluster://a:1").value().connection.tls.enabled);
 }
 
+TEST_CASE("A Sentinel URL names the Sentinels, the master and its database", "[redis][sentinel]") {
+  const auto url =
+      parse_url("redis+sentinel://u:pw@a,b:5000,[::1]/my%2Fshop/3?sentinel_password=s%26t&timeout_ms=9").value();
+  REQUIRE(url.endpoints.size() == 3);
+  CHECK(url.endpoints[0].text() == "a:26379");
+  CHECK(url.endpoints[1].text() == "b:5000");
+  CHECK(url.endpoints[2].text() == "[::1]:26379");
+  CHECK(url.sentinel_master == "my/shop");
+  CHECK(url.sentinel_password == "s&t");
+  CHECK(url.connection.username == "u");
+  CHECK(url.connection.password == "pw");
+  CHECK(url.connection.database == 3);
+  CHECK_FALSE(url.cluster);
+  CHECK_FALSE(url.connection.tls.enabled);
+  CHECK(parse_url("rediss+sentinel://a/m").value().connection.tls.enabled);
+  CHECK(parse_url("redis://a").value().sentinel_master.empty());
+  for (const char* text : {"redis+sentinel://a", "redis+sentinel://a/", "redis+sentinel:///m", "redis+sentinel://a//2",
+                           "redis+sentinel://a/m/x"}) {
+    CAPTURE(text);
+    CHECK(parse_url(text).error().code == ErrorCode::invalid_argument);
+  }
+}
+
 TEST_CASE("A malformed Redis URL is refused and its password not repeated", "[redis]") {
   for (const char* text : {"",
                            "redis",

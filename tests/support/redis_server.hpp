@@ -67,9 +67,14 @@ inline std::uint16_t free_port() {
 /// A server process. It has a port and a socket of its own, saves nothing, and dies with the test process.
 class RedisServer {
  public:
-  /// Starts `program` ("redis-server" or "valkey-server", or a path) and waits until it answers.
-  explicit RedisServer(std::string program = "redis-server", std::vector<std::string> arguments = {})
-      : program_(std::move(program)), extra_(std::move(arguments)), port_(free_port()) {
+  /// Starts `program` ("redis-server" or "valkey-server", or a path) and waits until it answers. With the path of a
+  /// Sentinel's configuration, which it rewrites, it is a Sentinel.
+  explicit RedisServer(std::string program = "redis-server", std::vector<std::string> arguments = {},
+                       std::string sentinel_file = {})
+      : program_(std::move(program)),
+        extra_(std::move(arguments)),
+        sentinel_file_(std::move(sentinel_file)),
+        port_(free_port()) {
     // Tests run side by side: another process may take the port between our look and the server's bind.
     for (int attempt = 0;; ++attempt) {
       try {
@@ -100,11 +105,11 @@ class RedisServer {
   void start() {
     const auto path = program_.find('/') == std::string::npos ? program_path(program_) : std::optional(program_);
     if (!path) throw std::runtime_error(program_ + " is not installed");
-    std::vector<std::string> arguments{*path,          "--port",    std::to_string(port_),
-                                       "--bind",       "127.0.0.1", "--unixsocket",
-                                       socket_path(),  "--save",    "",
-                                       "--appendonly", "no",        "--dir",
-                                       folder_.path(), "--logfile", folder_.path() + "/log"};
+    std::vector<std::string> arguments{*path};
+    if (!sentinel_file_.empty()) arguments.insert(arguments.end(), {sentinel_file_, "--sentinel"});
+    arguments.insert(arguments.end(), {"--port", std::to_string(port_), "--bind", "127.0.0.1", "--unixsocket",
+                                       socket_path(), "--dir", folder_.path(), "--logfile", folder_.path() + "/log"});
+    if (sentinel_file_.empty()) arguments.insert(arguments.end(), {"--save", "", "--appendonly", "no"});
     arguments.insert(arguments.end(), extra_.begin(), extra_.end());
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -204,6 +209,7 @@ class RedisServer {
   TemporaryFolder folder_;
   std::string program_;
   std::vector<std::string> extra_;
+  std::string sentinel_file_;
   std::uint16_t port_;
   redis::ConnectionOptions admin_;
   pid_t pid_ = -1;

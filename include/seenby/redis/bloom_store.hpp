@@ -16,6 +16,7 @@
 #include "seenby/histories/replay.hpp"
 #include "seenby/redis/executor.hpp"
 #include "seenby/redis/options.hpp"
+#include "seenby/redis/redis_metrics.hpp"
 #include "seenby/result.hpp"
 #include "seenby/sizing.hpp"
 #include "seenby/stores/filter_store.hpp"
@@ -96,6 +97,7 @@ class BloomProtocol {
   [[nodiscard]] const RedisBloomOptions& options() const noexcept;  ///< as given at construction
   [[nodiscard]] StoreCounters counters() const noexcept;            ///< a snapshot of the store's counters
   [[nodiscard]] BloomCounters bloom_counters() const noexcept;      ///< a snapshot of what is RedisBloom's own
+  [[nodiscard]] PoolCounters connections() const;                   ///< the executor's
 
  private:
   class State;
@@ -201,6 +203,8 @@ class RedisBloomStore {
   [[nodiscard]] StoreCounters counters() const { return protocol_->counters(); }
   /// A snapshot of what is RedisBloom's own.
   [[nodiscard]] BloomCounters bloom_counters() const { return protocol_->bloom_counters(); }
+  /// The executor's, which stores may share.
+  [[nodiscard]] PoolCounters connections() const { return protocol_->connections(); }
   /// The user's key: prefix and user.
   [[nodiscard]] std::string key_of(const User& user) const {
     return std::string(options().prefix).append(detail::wire_text(user));
@@ -237,5 +241,17 @@ class RedisBloomStore {
   ItemReplay<User, Item> replay_;
   std::unique_ptr<BloomProtocol> protocol_;
 };
+
+/// What a RedisBloomStore counts beside its StoreCounters.
+inline void add_metrics(MetricPage& page, const BloomCounters& counters, const MetricLabels& labels) {
+  page.gauge("seenby_redisbloom_available", "1 where the server is known to have the module.",
+             counters.module == ModuleState::present ? 1 : 0, labels);
+  page.counter("seenby_redisbloom_unavailable_calls_total", "Calls refused because the module is not there.",
+               counters.unavailable, labels);
+  page.counter("seenby_redisbloom_full_filters_total", "Records that a full filter cut short.", counters.full_filters,
+               labels);
+  page.counter("seenby_redisbloom_rebuilds_total", "Missing filters rebuilt from the history.", counters.rebuilds,
+               labels);
+}
 
 }  // namespace seenby::redis

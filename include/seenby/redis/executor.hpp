@@ -213,8 +213,8 @@ class Executor {
 /// A single command, its own batch. The error inside the reply becomes the result's error.
 [[nodiscard]] Result<Reply> execute_one(Executor& executor, const Command& command, Deadline deadline);
 
-/// The executor a URL asks for (`parse_url`): a pool of connections to one server, or a cluster for `redis-cluster://`.
-/// Connects on first use. Error: `invalid_argument`.
+/// The executor a URL asks for (`parse_url`): a pool of connections to one server, a cluster for `redis-cluster://`, or
+/// the master that Sentinels name for `redis+sentinel://`. Connects on first use. Error: `invalid_argument`.
 [[nodiscard]] Result<std::shared_ptr<Executor>> make_executor(std::string_view url);
 
 }  // namespace seenby::redis

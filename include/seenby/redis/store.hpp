@@ -15,6 +15,7 @@
 #include "seenby/hash.hpp"
 #include "seenby/redis/executor.hpp"
 #include "seenby/redis/options.hpp"
+#include "seenby/redis/redis_metrics.hpp"
 #include "seenby/result.hpp"
 #include "seenby/stores/filter_store.hpp"
 
@@ -147,6 +148,8 @@ class RedisStore {
   [[nodiscard]] Hash hasher() const noexcept { return hash_; }  ///< the hasher, with the policy's seed
   /// A snapshot of the store's counters.
   [[nodiscard]] StoreCounters counters() const { return protocol_->counters(); }
+  /// The executor's, which stores may share.
+  [[nodiscard]] PoolCounters connections() const { return protocol_->executor().connections(); }
   [[nodiscard]] const StoreProtocol& protocol() const noexcept { return *protocol_; }  ///< for what is Redis's own
   /// Rebuilds missing and full filters from this from now on. For set-up, before other threads use the store.
   void set_replay(Replay<User> replay) { replay_ = std::move(replay); }

@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Where a Redis is and how to talk to it, as one URL: redis://, rediss://, unix://, redis-cluster://.
+// Where a Redis is and how to talk to it, as one URL: redis://, rediss://, unix://, redis-cluster://,
+// redis+sentinel://.
 
 #include <chrono>
 #include <cstddef>
@@ -56,15 +57,20 @@ struct ConnectionOptions {
 /// - `redis://[user[:password]@]host[:port][/database]`; `redis://:password@host` is the default user
 /// - `unix://[user[:password]@]/path/to/socket`
 /// - `redis-cluster://[user[:password]@]host[:port][,host[:port]...]`
-/// - `rediss://` and `rediss-cluster://`: the same over TLS
+/// - `redis+sentinel://[user[:password]@]sentinel[:26379][,sentinel[:port]...]/master[/database]`: the master of that
+///   name, whichever server the Sentinels say it is; user and password are the server's
+/// - `rediss://`, `rediss-cluster://` and `rediss+sentinel://`: the same over TLS
 ///
 /// Options follow `?`, joined by `&`: `db`, `timeout_ms`, `connect_timeout_ms`, `pool` (connections a server, 1 to
-/// 1,024), `replicas` (`1`: a cluster's replicas serve reads), `ca`, `cert`, `key`, `sni`. User, password, path and
-/// option values are percent-decoded. An unknown option is an error, so that a misspelt one is not ignored.
+/// 1,024), `replicas` (`1`: a cluster's replicas serve reads), `ca`, `cert`, `key`, `sni`,
+/// `sentinel_password` (the Sentinels' own). User, password, path and option values are percent-decoded. An unknown
+/// option is an error, so that a misspelt one is not ignored.
 struct Url {
   bool cluster = false;               ///< slots, MOVED and ASK are followed
   bool read_from_replicas = false;    ///< a cluster's replicas serve reads
-  std::vector<Endpoint> endpoints{};  ///< at least one; more than one only for a cluster
+  std::vector<Endpoint> endpoints{};  ///< at least one; more than one only for a cluster and for Sentinels
+  std::string sentinel_master{};      ///< the name of the master that the endpoints, Sentinels then, are asked for
+  std::string sentinel_password{};    ///< the Sentinels' own; empty: no AUTH is sent to them
   /// Of every connection.
   ConnectionOptions connection{};
   std::size_t pool_size = 8;  ///< connections a server, from 1 to 1,024

@@ -468,5 +468,6 @@ ModuleState BloomProtocol::probe() { return state_->probe(); }
 const RedisBloomOptions& BloomProtocol::options() const noexcept { return state_->options(); }
 StoreCounters BloomProtocol::counters() const noexcept { return state_->counters(); }
 BloomCounters BloomProtocol::bloom_counters() const noexcept { return state_->bloom_counters(); }
+PoolCounters BloomProtocol::connections() const { return state_->connections(); }
 
 }  // namespace seenby::redis

@@ -39,6 +39,7 @@ class BloomProtocol::State {
   [[nodiscard]] const RedisBloomOptions& options() const noexcept { return options_; }
   [[nodiscard]] StoreCounters counters() const noexcept;
   [[nodiscard]] BloomCounters bloom_counters() const noexcept;
+  [[nodiscard]] PoolCounters connections() const { return executor_->connections(); }
 
  private:
   struct Added;

@@ -19,6 +19,19 @@ bool is_failure(ErrorCode code) noexcept {
          code == ErrorCode::io;
 }
 
+/// A new connection, unless its server says that it is a replica.
+Result<Connection> if_master(Result<Connection> connection, Deadline deadline) {
+  if (!connection) return connection;
+  const auto question = Command::with_key(Command::no_key, "ROLE");
+  auto replies = connection->execute({&question, 1}, deadline);
+  if (!replies) return std::move(replies).error();
+  if (const Error* error = replies->front().error()) return *error;
+  const Reply::Array* role = replies->front().array();
+  if (role != nullptr && !role->empty() && role->front().is_status("master")) return connection;
+  std::string message = "seenby::redis: expected ";
+  return Error{ErrorCode::unreachable, message.append(connection->endpoint().text()).append(" to be a master")};
+}
+
 }  // namespace
 
 /// The connections of one process.
@@ -63,7 +76,9 @@ ConnectionPool::Lease::~Lease() {
 ConnectionPool::ConnectionPool(Endpoint endpoint, ConnectionOptions connection, PoolOptions options)
     : endpoint_(std::move(endpoint)),
       connection_(std::move(connection)),
-      options_({.size = std::max<std::size_t>(1, options.size), .breaker = options.breaker}),
+      options_({.size = std::max<std::size_t>(1, options.size),
+                .masters_only = options.masters_only,
+                .breaker = options.breaker}),
       state_(new State(options_)) {}
 
 ConnectionPool::~ConnectionPool() { delete state_.load(); }
@@ -122,8 +137,9 @@ Result<ConnectionPool::Lease> ConnectionPool::borrow(Deadline deadline) {
 }
 
 Result<ConnectionPool::Lease> ConnectionPool::connect(State& state, Deadline deadline) {
-  auto connection =
-      Connection::open(endpoint_, connection_, deadline.earlier(Deadline::after(connection_.connect_timeout)));
+  const Deadline soon = deadline.earlier(Deadline::after(connection_.connect_timeout));
+  auto connection = Connection::open(endpoint_, connection_, soon);
+  if (options_.masters_only) connection = if_master(std::move(connection), soon);
   const std::lock_guard lock(state.mutex);
   if (connection) {
     ++state.counters.connects;

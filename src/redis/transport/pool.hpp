@@ -18,7 +18,8 @@ namespace seenby::redis {
 
 /// How many connections a server gets, and when it is given up for a while.
 struct PoolOptions {
-  std::size_t size = 8;  ///< at most; they are made when needed
+  std::size_t size = 8;       ///< at most; they are made when needed
+  bool masters_only = false;  ///< a new connection asks for its server's ROLE; a replica's is `unreachable`
   BreakerOptions breaker{};
 };
 

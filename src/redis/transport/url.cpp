@@ -3,6 +3,7 @@
 
 #include "seenby/redis/url.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -55,8 +56,8 @@ std::optional<std::string> percent_decoded(std::string_view text) {
 constexpr std::string_view a_port =
     "a port from 1 to 65535 (write '/' as %2F, '?' as %3F and '@' as %40 inside a password)";
 
-Result<Endpoint> parse_host(std::string_view text) {
-  Endpoint endpoint;
+Result<Endpoint> parse_host(std::string_view text, std::uint16_t default_port) {
+  Endpoint endpoint{.port = default_port, .socket_path = {}};
   std::string_view host = text;
   std::string_view port;
   if (text.starts_with('[')) {
@@ -125,8 +126,11 @@ Result<void> take_option(std::string_view name, std::string value, Url& url) {
     connection.tls.key_file = std::move(value);
   } else if (name == "sni") {
     connection.tls.server_name = std::move(value);
+  } else if (name == "sentinel_password") {
+    url.sentinel_password = std::move(value);
   } else {
-    return bad_url("known options (db, timeout_ms, connect_timeout_ms, pool, replicas, ca, cert, key, sni)");
+    return bad_url(
+        "known options (db, timeout_ms, connect_timeout_ms, pool, replicas, ca, cert, key, sni, sentinel_password)");
   }
   return {};
 }
@@ -149,8 +153,23 @@ Result<void> take_options(std::string_view& rest, Url& url) {
   return {};
 }
 
-Result<void> take_servers(std::string_view rest, Url& url) {
-  if (const auto slash = rest.find('/'); slash != std::string_view::npos) {
+/// The master's name, up to the end or to the database.
+Result<void> take_master(std::string_view& rest, Url& url) {
+  const auto begin = std::min(rest.find('/'), rest.size());
+  const std::string_view path = rest.substr(std::min(begin + 1, rest.size()));
+  const auto end = std::min(path.find('/'), path.size());
+  auto name = percent_decoded(path.substr(0, end));
+  if (!name || name->empty()) return bad_url("the master's name behind the Sentinels: redis+sentinel://HOST/MASTER");
+  url.sentinel_master = std::move(*name);
+  const std::string_view database = path.substr(std::min(end + 1, path.size()));
+  rest = rest.substr(0, begin);
+  return database.empty() ? Result<void>{} : take_option("db", std::string(database), url);
+}
+
+Result<void> take_servers(std::string_view rest, bool sentinel, Url& url) {
+  if (sentinel) {
+    if (auto taken = take_master(rest, url); !taken) return taken;
+  } else if (const auto slash = rest.find('/'); slash != std::string_view::npos) {
     const std::string_view database = rest.substr(slash + 1);
     rest = rest.substr(0, slash);
     if (!database.empty()) {
@@ -159,13 +178,15 @@ Result<void> take_servers(std::string_view rest, Url& url) {
   }
   while (true) {
     const auto comma = rest.find(',');
-    auto endpoint = parse_host(rest.substr(0, comma));
+    auto endpoint = parse_host(rest.substr(0, comma), sentinel ? 26'379 : 6'379);
     if (!endpoint) return std::move(endpoint).error();
     url.endpoints.push_back(std::move(*endpoint));
     if (comma == std::string_view::npos) break;
     rest = rest.substr(comma + 1);
   }
-  if (url.endpoints.size() > 1 && !url.cluster) return bad_url("one server (several only for redis-cluster://)");
+  if (url.endpoints.size() > 1 && !url.cluster && !sentinel) {
+    return bad_url("one server (several only for redis-cluster:// and redis+sentinel://)");
+  }
   if (url.cluster && url.connection.database != 0) return bad_url("no database (a cluster has only number 0)");
   return {};
 }
@@ -187,9 +208,10 @@ Result<Url> parse_url(std::string_view text) {
   const std::string_view scheme = text.substr(0, mark == std::string_view::npos ? 0 : mark);
   Url url;
   url.cluster = scheme == "redis-cluster" || scheme == "rediss-cluster";
-  url.connection.tls.enabled = scheme == "rediss" || scheme == "rediss-cluster";
-  if (!url.cluster && scheme != "redis" && scheme != "rediss" && scheme != "unix") {
-    Error error = bad_url("a scheme of redis, rediss, unix, redis-cluster or rediss-cluster");
+  url.connection.tls.enabled = scheme.starts_with("rediss");
+  const bool sentinel = scheme == "redis+sentinel" || scheme == "rediss+sentinel";
+  if (!url.cluster && !sentinel && scheme != "redis" && scheme != "rediss" && scheme != "unix") {
+    Error error = bad_url("a scheme of redis, unix, redis-cluster, redis+sentinel, or rediss in place of redis");
     error.message.append(", got \"").append(scheme).append("\"");
     return error;
   }
@@ -202,7 +224,7 @@ Result<Url> parse_url(std::string_view text) {
     url.endpoints.push_back({.socket_path = std::move(*path)});
     return url;
   }
-  if (auto taken = take_servers(rest, url); !taken) return std::move(taken).error();
+  if (auto taken = take_servers(rest, sentinel, url); !taken) return std::move(taken).error();
   return url;
 }
 
