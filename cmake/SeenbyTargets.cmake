@@ -92,9 +92,10 @@ endfunction()
 #                        REQUIRES hiredis DEFINES MACRO EXPORTS "seenby::Name::*")
 # Its public headers are include/seenby/<name>/*.hpp. FIND is put into the installed package file, since a static
 # library needs its dependencies at the consumer's link as well; find_dependency and PkgConfig are loaded there.
-# REQUIRES are the same as pkg-config modules. DEFINES are for those who link it. A shared library exports the namespace seenby::<name>, and EXPORTS.
+# REQUIRES are the same as pkg-config modules, DEBIAN as Debian's packages. DEFINES are for those who link it. A shared
+# library exports the namespace seenby::<name>, and EXPORTS.
 function(seenby_add_component name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FIND" "SOURCES;PRIVATE;PUBLIC;DEFINES;REQUIRES;EXPORTS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FIND" "SOURCES;PRIVATE;PUBLIC;DEFINES;REQUIRES;EXPORTS;DEBIAN")
   set(target seenby_${name})
   add_library(${target} ${arg_SOURCES})
   add_library(seenby::${name} ALIAS ${target})
@@ -114,18 +115,22 @@ function(seenby_add_component name)
   endif()
   if(SEENBY_INSTALL)
     set(destination "${CMAKE_INSTALL_LIBDIR}/cmake/seenby")
-    install(TARGETS ${target} EXPORT seenby-${name} FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-    install(EXPORT seenby-${name} NAMESPACE seenby:: FILE seenby-${name}-targets.cmake DESTINATION "${destination}")
+    set_property(GLOBAL PROPERTY SEENBY_DEBIAN_${name} "${arg_DEBIAN}")
+    install(
+      TARGETS ${target} EXPORT seenby-${name} ARCHIVE COMPONENT ${name} LIBRARY COMPONENT ${name}
+      FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${name})
+    install(EXPORT seenby-${name} NAMESPACE seenby:: FILE seenby-${name}-targets.cmake DESTINATION "${destination}"
+            COMPONENT ${name})
     file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/package/seenby-${name}.cmake" @ONLY CONTENT
          "# Finds what seenby::${name} needs, then defines it.\n@arg_FIND@\ninclude(\"\${CMAKE_CURRENT_LIST_DIR}/seenby-${name}-targets.cmake\")\n")
-    install(FILES "${PROJECT_BINARY_DIR}/package/seenby-${name}.cmake" DESTINATION "${destination}")
+    install(FILES "${PROJECT_BINARY_DIR}/package/seenby-${name}.cmake" DESTINATION "${destination}" COMPONENT ${name})
     list(JOIN arg_REQUIRES " " requires)
     list(TRANSFORM arg_DEFINES PREPEND "-D" OUTPUT_VARIABLE flags)
     if(type STREQUAL "STATIC_LIBRARY")
-      seenby_install_pkgconfig(seenby-${name} "Requires: seenby ${requires}" "Libs: -L\${libdir} -l${target} -pthread"
-                               "Cflags: ${flags} -I\${includedir}")
+      seenby_install_pkgconfig(seenby-${name} ${name} "Requires: seenby ${requires}"
+                               "Libs: -L\${libdir} -l${target} -pthread" "Cflags: ${flags} -I\${includedir}")
     else()
-      seenby_install_pkgconfig(seenby-${name} "Requires: seenby" "Requires.private: ${requires}"
+      seenby_install_pkgconfig(seenby-${name} ${name} "Requires: seenby" "Requires.private: ${requires}"
                                "Libs: -L\${libdir} -l${target}" "Cflags: ${flags} -I\${includedir}")
     endif()
   endif()
@@ -145,8 +150,9 @@ function(seenby_export_only target)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${script}")
 endfunction()
 
-# Installs NAME.pc with the lines given. Its paths follow the file, wherever the package is moved.
-function(seenby_install_pkgconfig name)
+# Installs NAME.pc with the lines given, as part of an install component. Its paths follow the file, wherever the
+# package is moved.
+function(seenby_install_pkgconfig name component)
   file(RELATIVE_PATH prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
   string(REGEX REPLACE "/$" "" prefix "${prefix}")
   list(JOIN ARGN "\n" lines)
@@ -161,15 +167,16 @@ Description: @PROJECT_DESCRIPTION@ (needs xxhash.h)
 Version: @PROJECT_VERSION@
 @lines@
 ")
-  install(FILES "${PROJECT_BINARY_DIR}/package/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  install(FILES "${PROJECT_BINARY_DIR}/package/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+          COMPONENT ${component})
 endfunction()
 
 # The core's export, the package's config and version files, and the find module that they need.
 function(seenby_install_package)
   include(CMakePackageConfigHelpers)
   set(destination "${CMAKE_INSTALL_LIBDIR}/cmake/seenby")
-  install(TARGETS seenby EXPORT seenby FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-  install(EXPORT seenby NAMESPACE seenby:: FILE seenby-targets.cmake DESTINATION "${destination}")
+  install(TARGETS seenby EXPORT seenby FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT dev)
+  install(EXPORT seenby NAMESPACE seenby:: FILE seenby-targets.cmake DESTINATION "${destination}" COMPONENT dev)
   configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/seenby-config.cmake.in"
                                 "${PROJECT_BINARY_DIR}/package/seenby-config.cmake" INSTALL_DESTINATION "${destination}")
   # Until 1.0 a minor version may break its users. The core is headers: any architecture may use it.
@@ -178,8 +185,8 @@ function(seenby_install_package)
   install(FILES "${PROJECT_BINARY_DIR}/package/seenby-config.cmake"
                 "${PROJECT_BINARY_DIR}/package/seenby-config-version.cmake"
                 "${PROJECT_SOURCE_DIR}/cmake/FindxxHash.cmake"
-                "${PROJECT_SOURCE_DIR}/cmake/SeenbyComponentHint.cmake" DESTINATION "${destination}")
-  seenby_install_pkgconfig(seenby "Cflags: -I\${includedir}")
-  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-  install(FILES "${PROJECT_SOURCE_DIR}/cmake/gdb/seenby.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/seenby/gdb")
+                "${PROJECT_SOURCE_DIR}/cmake/SeenbyComponentHint.cmake" DESTINATION "${destination}" COMPONENT dev)
+  seenby_install_pkgconfig(seenby dev "Cflags: -I\${includedir}")
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT dev)
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/gdb/seenby.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/seenby/gdb" COMPONENT dev)
 endfunction()

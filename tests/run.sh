@@ -13,7 +13,7 @@ source cmake/packages.sh
 [ $# -gt 0 ] || set -- release
 
 packages=(
-  g++ cmake ninja-build ccache pkg-config git gdb groff-base zsh
+  g++ cmake ninja-build ccache pkg-config git gdb groff-base zsh python3 dpkg-dev file
   libxxhash-dev 'catch2>=3'
   libcli11-dev nlohmann-json3-dev libcpp-httplib-dev chromium chromium-driver
   libhiredis-dev redis-server valkey-server openssl lua5.1

@@ -3,7 +3,7 @@
 # One way of using seenby from outside, held by ctest:
 #   check.sh BUILD_DIR CXX install | find_package | wrong_version | missing_component | forgotten_component NAME |
 #                          component NAME | pkg_config NAME... | shared NAME... | add_subdirectory | plain_compiler |
-#                          one_minimum | two_units | compiled
+#                          one_minimum | two_units | compiled | debian NAME...
 set -euo pipefail
 build=$1 cxx=$2 what=$3
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -50,12 +50,12 @@ case $what in
     fi
     ;;
   find_package)
-    configure -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION=0.1
+    configure -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION=0.2
     cmake --build "$dir"
     "$dir/consumer"
     ;;
   wrong_version)
-    refused 'compatible with requested version "0.2"' -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION=0.2
+    refused 'compatible with requested version "0.1"' -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION=0.1
     rm "$dir/CMakeCache.txt"
     refused 'compatible with requested version "1.0"' -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION=1.0
     ;;
@@ -64,7 +64,7 @@ case $what in
       -DCMAKE_PREFIX_PATH="$prefix" -DWANT_COMPONENTS=abacus
     ;;
   component)
-    configure -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION=0.1 -DWANT_COMPONENTS="$4"
+    configure -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION=0.2 -DWANT_COMPONENTS="$4"
     cmake --build "$dir"
     "$dir/consumer"
     ;;
@@ -167,6 +167,36 @@ case $what in
     done
     if comm -12 "$dir/plain.symbols" "$dir/avx2.symbols" | grep .; then
       echo "the functions of seenby::detail above have one symbol for two instruction sets"
+      exit 1
+    fi
+    ;;
+  debian)
+    # The packages in a dpkg root of their own: installed, used, and removed without a trace.
+    if ! command -v dpkg cpack apt-get >/dev/null; then echo "SKIPPED: no dpkg" && exit 77; fi
+    cpack --config "$build/CPackConfig.cmake" -B "$dir/packages" >"$dir/log" 2>&1 || { cat "$dir/log" && exit 1; }
+    packages=("$dir"/packages/*.deb)
+    names=()
+    for package in "${packages[@]}"; do
+      names+=("$(dpkg-deb -f "$package" Package)")
+      # Nothing but /usr, and nothing in two packages: dpkg refuses to overwrite.
+      if dpkg-deb -c "$package" | awk '{print $6}' | grep -v '^\./usr/'; then exit 1; fi
+    done
+    for name in "${@:4}"; do [[ " ${names[*]} " == *" libseenby-${name//_/-}-dev "* ]]; done
+    root=$dir/root
+    admin=$root/var/lib/dpkg
+    mkdir -p "$admin/info" "$admin/updates" "$admin/triggers"
+    touch "$admin/status" "$admin/available"
+    # What they depend on is the machine's, outside that root: that it can be installed, apt says.
+    in_root=(dpkg --root="$root" --force-not-root --force-depends --log="$dir/dpkg.log")
+    "${in_root[@]}" --install "${packages[@]}" >"$dir/log" 2>&1 || { cat "$dir/log" && exit 1; }
+    apt-get --simulate --no-install-recommends install "${packages[@]}" >"$dir/log" 2>&1 || { cat "$dir/log" && exit 1; }
+    if [ -x "$root/usr/bin/seenby" ]; then "$root/usr/bin/seenby" --version; fi
+    configure -DCMAKE_PREFIX_PATH="$root/usr" -DWANT_COMPONENTS="$(IFS=";" && echo "${*:4}")"
+    cmake --build "$dir"
+    "$dir/consumer"
+    "${in_root[@]}" --purge "${names[@]}" >"$dir/log" 2>&1 || { cat "$dir/log" && exit 1; }
+    if find "$root/usr" ! -type d 2>/dev/null | grep .; then
+      echo "the files above are left behind"
       exit 1
     fi
     ;;
