@@ -42,7 +42,7 @@ std::string bytes_of(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("the golden snapshots of all versions are read, and what they hold grows on") {
-  for (const char* name : {"memory_snapshot_v1.bin", "memory_snapshot_v2.bin"}) {
+  for (const char* name : {"memory_snapshot_v1.bin", "memory_snapshot_v2.bin", "memory_snapshot_v2_kept.bin"}) {
     CAPTURE(name);
     Store store(policy());
     const auto result = store.restore(folder / name);

@@ -107,19 +107,6 @@ TEST_CASE("a snapshot restores every kind of record, into any number of shards")
     CHECK(other.counters().over_budget == 0);
     CHECK(answers(other, 4, 800)[3 * 801 + 799] == 1);
   }
-  for (const bool kept_before : {false, true}) {
-    Store keeping{{.wrong_hide_rate = 0.01}, {.keep_digests = kept_before}};
-    fill(keeping);
-    REQUIRE(keeping.snapshot(folder / "kept"));
-    for (const bool kept_after : {false, true}) {
-      Store other{{.wrong_hide_rate = 0.01}, {.shards = 2, .keep_digests = kept_after}};
-      REQUIRE(other.restore(folder / "kept"));
-      record(other, 3, 300, 2'000);
-      CHECK(answers(other, 4, 2'300)[3 * 2'301 + 5] == 1);
-      CHECK(answers(other, 4, 2'300)[3 * 2'301 + 2'299] == 1);
-      if (kept_before == kept_after) CHECK(other.counters().over_budget == 0);
-    }
-  }
   Store stricter{{.wrong_hide_rate = 0.001}};
   REQUIRE(stricter.restore(folder / "s"));
   CHECK(stricter.counters().over_budget > 0);
@@ -218,7 +205,7 @@ TEST_CASE("records that contradict themselves under right checksums are refused 
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  Store store{{.wrong_hide_rate = 0.01}, {.shards = 1, .keep_digests = true}};
+  Store store{{.wrong_hide_rate = 0.01}, {.shards = 1}};
   fill(store);
   REQUIRE(store.snapshot(folder / "s"));
   const Bytes good = read_file(folder / "s");
@@ -236,7 +223,7 @@ TEST_CASE("records that contradict themselves under right checksums are refused 
     checksum(bad, 96, bad.size() - 32 - 8);
     checksum(bad, bad.size() - 32, bad.size() - 8);
     write_file(folder / "bad", bad);
-    Store other{{.wrong_hide_rate = 0.01}, {.shards = 1, .keep_digests = true}};
+    Store other{{.wrong_hide_rate = 0.01}, {.shards = 1}};
     if (!other.restore(folder / "bad")) continue;
     (void)answers(other, 7, 50);
     // What a counterfeit claims of a user may be more than memory holds: an error that says so is harmless.

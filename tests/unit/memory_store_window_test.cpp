@@ -194,7 +194,7 @@ TEST_CASE("nothing within the window is lost and the rate holds for any slices a
     for (const std::uint32_t per_request : {1U, 2U}) {
       CAPTURE(slices, per_request);
       Fixture with(30h, slices, per_request);
-      Store store(with.policy, {.shards = 2, .keep_digests = random() % 2 == 0});
+      Store store(with.policy, {.shards = 2});
       constexpr std::uint64_t users = 6;
       std::array<std::map<std::uint64_t, std::int64_t>, users> model;  // item -> slice it was last recorded in
       std::int64_t newest = 0;
@@ -259,7 +259,7 @@ TEST_CASE("users merge slice by slice and nothing either has seen is lost") {
     for (int round = 0; round < 40; ++round) {
       Fixture with(6h, 6);
       if (!windowed) with.policy.window = 0s;
-      Store store(with.policy, {.shards = round % 2 == 0 ? 1U : 64U, .keep_digests = round % 3 == 0});
+      Store store(with.policy, {.shards = round % 2 == 0 ? 1U : 64U});
       std::uint64_t next = 0;
       for (const std::uint64_t user : {1U, 2U}) {
         for (std::uint64_t slice = random() % 3; slice < 3; ++slice) {

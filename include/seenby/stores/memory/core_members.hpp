@@ -69,7 +69,6 @@ MemoryCore<Words>::MemoryCore(StorePolicy&& given, const MemoryOptions& wanted, 
   context.slices = slices_.windowed() ? policy_.slices : 0;
   context.initial_items = policy_.initial_items;
   context.growth_factor = policy_.growth_factor;
-  context.keep_digests = options_.keep_digests;
 }
 template <std::size_t Words>
 MemoryCore<Words>::~MemoryCore() = default;

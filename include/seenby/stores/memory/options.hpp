@@ -15,9 +15,6 @@ struct MemoryOptions {
   /// over a population of 230 items on average and 40 in the median, for a mean rate that is no lower in three digits.
   /// Where there is a history to read again, filters grow from that, and exact starts win nothing: 0 will do.
   std::uint32_t exact_items = 4;
-  /// Keeps every digest beside the filters, for 8 to 10 bytes an item: full filters are then re-inserted at once, with
-  /// no history to read and no chain. For stores that grow item by item and have no history.
-  bool keep_digests = false;
   /// Memory for users and their index, at most; a record that would need more is refused. 0: the machine's memory.
   std::uint64_t max_bytes = 0;
 };

@@ -191,7 +191,7 @@ class MemoryReader {
     }
     if (!shard.sequence.unchanged_since(sequence)) return false;
     for (const Part& part : parts) {
-      if (part.kind == RecordKind::kept || !state_.context.is_live(part.slice, newest)) continue;
+      if (!state_.context.is_live(part.slice, newest)) continue;
       add(part.kind, part.block, part.kind == RecordKind::exact ? part.items : part.size, part.slice);
     }
     // What a table's head says decides where its bytes are: it is believed once nothing has moved.

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// One user's record, decoded: its parts, the digests kept beside them, and what a change leaves to be released.
+// One user's record, decoded: its parts, and what a change leaves to be released.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,7 +41,6 @@ class RecordParts {
       last_dropped = parts_[0].slice;
       remove(parts_, 0);
     }
-    while (!kept_.empty() && !context().is_live(kept_[0].slice, newest)) remove(kept_, 0);
     for (std::uint32_t i = 0; context().windowed() && i < tables_.size();) {
       if (trim(i, newest)) ++i;
     }
@@ -51,9 +50,7 @@ class RecordParts {
   /// Tables of up to 2 KiB are changed in a copy.
   static constexpr std::uint32_t copied_granules = 64;
 
-  [[nodiscard]] PartList& list_of(RecordKind kind) noexcept {
-    return kind == RecordKind::kept ? kept_ : kind == RecordKind::table ? tables_ : parts_;
-  }
+  [[nodiscard]] PartList& list_of(RecordKind kind) noexcept { return kind == RecordKind::table ? tables_ : parts_; }
   [[nodiscard]] const ShardContext& context() const noexcept { return context_; }
   [[nodiscard]] Arena& arena() const noexcept { return arena_; }
   [[nodiscard]] ShardCounters& counters() const noexcept { return counters_; }
@@ -72,9 +69,9 @@ class RecordParts {
     list.erase(i);
     structure_changed_ = true;
   }
-  /// Room for two more parts: a filter and the digests kept beside it.
+  /// Room for one more part.
   void require_room() const {
-    if (parts_.size() + kept_.size() + tables_.size() + 2 > max_parts) throw std::bad_alloc();
+    if (parts_.size() + tables_.size() + 1 > max_parts) throw std::bad_alloc();
   }
   [[nodiscard]] std::vector<Digest> digests_of(const Part& part) const {
     std::vector<Digest> digests(part.items);
@@ -126,9 +123,8 @@ class RecordParts {
   /// Puts digests behind those of an exact part, in a larger block where needed.
   void append(Part& part, std::span<const Digest> digests) {
     const auto total = part.items + static_cast<std::uint32_t>(digests.size());
-    std::uint32_t granules = (total + granule_words - 1) / granule_words;
+    const std::uint32_t granules = (total + granule_words - 1) / granule_words;
     if (granules > part.size) {
-      if (part.kind == RecordKind::kept) granules += part.size / 4;
       const std::uint32_t block = arena().allocate(granules);
       if (part.size > 0) {
         copy_words(arena().at(block), words_of(part), part.items);
@@ -302,44 +298,7 @@ class RecordParts {
     return true;
   }
 
-  // Kept digests.
-
-  [[nodiscard]] Part* kept_of(std::uint32_t slice) noexcept {
-    return std::find_if(kept_.begin(), kept_.end(), [&](const Part& part) { return part.slice == slice; });
-  }
-  /// Keeps what of a batch is not kept yet. Items that the filters do not know cannot be. Those they do know are looked
-  /// up: one they are wrong about was never inserted, and the filter that succeeds them must hold it all the same.
-  void keep_missing(std::span<const Digest> digests, std::uint32_t first, std::uint32_t last) {
-    if (parts_[last - 1].kind != RecordKind::filter) return;
-    const Part* const kept = kept_of(parts_[first].slice);
-    std::vector<Digest> missing;
-    for (const Digest digest : digests) {
-      if (contains(first, last, digest) && kept != kept_.end() &&
-          digests_contain(words_of(*kept), kept->items, digest)) {
-        continue;
-      }
-      missing.push_back(digest);
-    }
-    keep(missing, parts_[first].slice);
-  }
-  void keep(std::span<const Digest> digests, std::uint32_t slice) {
-    if (!context().keep_digests || digests.empty()) return;
-    if (kept_of(slice) == kept_.end()) {
-      kept_.insert_by_slice({.block = 0,
-                             .size = 0,
-                             .items = 0,
-                             .capacity = 0,
-                             .slice = slice,
-                             .kind = RecordKind::kept,
-                             .link = 0,
-                             .fpr = 0});
-      structure_changed_ = true;
-    }
-    append(*kept_of(slice), digests);
-  }
-
   PartList parts_;
-  PartList kept_;
   PartList tables_;                                               // one, but where users merged
   std::vector<std::pair<std::uint32_t, std::uint32_t>> retired_;  // blocks and their granules
   bool structure_changed_ = false;                                // other parts, or parts elsewhere

@@ -31,7 +31,6 @@ class RecordWriter : public RecordParts<Words> {
       if (InsertOutcome outcome; insert_growing(digests, slice, newest, outcome)) return outcome;
     }
     const auto [first, last] = group(slice);
-    if (context().keep_digests && last > first) keep_missing(digests, first, last);
     if (last - first == 1 && parts_[first].kind == RecordKind::filter &&
         parts_[first].items + digests.size() <= parts_[first].capacity) {
       return {.newly_added = fill(parts_[first], digests)};
@@ -119,18 +118,12 @@ class RecordWriter : public RecordParts<Words> {
   }
 
   /// Takes over a part of another user, one of `theirs`: into the digests or bits that are there if it fits, else
-  /// beside them. Filters whose digests were kept need not be taken over: the digests are.
-  void adopt(const Part& part, const PartList& theirs, std::uint32_t newest) {
+  /// beside them.
+  void adopt(const Part& part, std::uint32_t newest) {
     if (part.kind == RecordKind::table) return adopt_table(part);
     if (part.kind != RecordKind::filter) {
       insert(digests_of(part), part.slice, newest);
       return;
-    }
-    for (const Part& kept : theirs) {
-      if (kept.kind != RecordKind::kept || kept.slice != part.slice) continue;
-      auto digests = digests_of(kept);
-      std::sort(digests.begin(), digests.end());
-      if (explains(digests, part)) return;
     }
     const std::uint64_t* const words = words_of(part);  // all shards share one address space
     const auto [first, last] = group(part.slice);
@@ -169,7 +162,7 @@ class RecordWriter : public RecordParts<Words> {
 
   /// Adds a part as a snapshot has it.
   void restore(Part part, std::span<const std::byte> bytes) {
-    if (part.kind == RecordKind::kept && !context().keep_digests) return;
+    if (part.kind == RecordKind::kept) return;
     part.block = arena().allocate(part.size);
     std::memcpy(words_of(part), bytes.data(), bytes.size());
     list_of(part.kind).push_back(part);
@@ -179,9 +172,9 @@ class RecordWriter : public RecordParts<Words> {
 
  protected:
   using Base::append, Base::arena, Base::contains, Base::context, Base::counters, Base::digests_of, Base::explains;
-  using Base::fill, Base::group, Base::is_over_budget, Base::keep, Base::keep_missing, Base::kept_of, Base::remove;
-  using Base::head_of, Base::insert_in_table, Base::list_of, Base::tables_;
-  using Base::kept_, Base::parts_, Base::retired_, Base::structure_changed_, Base::require_room, Base::words_of;
+  using Base::fill, Base::group, Base::head_of, Base::insert_in_table, Base::is_over_budget, Base::list_of;
+  using Base::parts_, Base::retired_, Base::structure_changed_, Base::require_room, Base::words_of;
+  using Base::remove, Base::tables_;
 
  private:
   /// What of a batch the slice does not hold. A large first batch is taken as it comes: sorting it costs more than
@@ -220,7 +213,6 @@ class RecordWriter : public RecordParts<Words> {
       outcome.newly_added = digests.size();
       return;
     }
-    keep(digests, slice);
     const std::uint64_t least = tables_.empty() ? (usual == 0 ? context().initial_items : usual) : usual_successor();
     Part part = new_filter(std::max<std::uint64_t>(digests.size(), least), slice, first_link());
     outcome.newly_added = fill(part, digests);
@@ -238,7 +230,6 @@ class RecordWriter : public RecordParts<Words> {
     if (part.items + digests.size() <= context().exact_items) return append(part, digests);
     std::vector<Digest> all = digests_of(part);
     all.insert(all.end(), digests.begin(), digests.end());
-    keep(all, part.slice);
     const auto grown = static_cast<std::uint64_t>(std::ceil(context().exact_items * context().growth_factor));
     // A chain goes on where an exact part was adopted into it; otherwise the digests become the first filter.
     Part filter =
@@ -258,11 +249,6 @@ class RecordWriter : public RecordParts<Words> {
     outcome.newly_added = fill(open, fitting);
     digests = digests.subspan(fitting.size());
     if (digests.empty()) return;
-    if (context().keep_digests && regrow(slice)) {
-      outcome.newly_added += digests.size();
-      outcome.grew = true;
-      return;
-    }
     require_room();
     const auto [first, end] = group(slice);
     std::uint64_t held = 0;
@@ -325,16 +311,6 @@ class RecordWriter : public RecordParts<Words> {
       slices += i == 0 || parts_[i].slice != parts_[i - 1].slice ? 1U : 0U;
     }
     return slices == 0 ? 0 : (items * 5 + slices * 4 - 1) / (slices * 4);
-  }
-
-  /// One larger filter of all that was kept instead of a full one; false when the filters know more than that.
-  bool regrow(std::uint32_t slice) {
-    const Part* const kept = kept_of(slice);
-    if (kept == kept_.end()) return false;
-    auto digests = digests_of(*kept);
-    std::sort(digests.begin(), digests.end());
-    digests.erase(std::unique(digests.begin(), digests.end()), digests.end());
-    return replace_chain(digests, slice);
   }
 };
 

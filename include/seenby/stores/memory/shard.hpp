@@ -112,7 +112,7 @@ class Shard : public ShardFront<Words> {
     Edit edit(*this, word, Handle{word == nullptr ? 0 : load_word(word)});
     edit.drop_dead(newest);
     for (const Part& part : theirs) {
-      if (context_->is_live(part.slice, newest)) edit.adopt(part, theirs, newest);
+      if (context_->is_live(part.slice, newest)) edit.adopt(part, newest);
     }
     edit.commit(key);
     return true;
@@ -401,8 +401,7 @@ class Shard : public ShardFront<Words> {
 template <std::size_t Words>
 class Shard<Words>::Edit : public RecordWriter<Words> {
   using Base = RecordWriter<Words>;
-  using Base::context, Base::counts_changed_, Base::kept_, Base::parts_, Base::retired_, Base::structure_changed_,
-      Base::tables_;
+  using Base::context, Base::counts_changed_, Base::parts_, Base::retired_, Base::structure_changed_, Base::tables_;
 
  public:
   Edit(Shard& shard, std::uint64_t* word, Handle handle)
@@ -428,9 +427,7 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
 
  private:
   [[nodiscard]] bool is_simple() const noexcept {
-    if (context().windowed() || !kept_.empty() || !tables_.empty() || parts_.size() != 1 || parts_[0].link != 0) {
-      return false;
-    }
+    if (context().windowed() || !tables_.empty() || parts_.size() != 1 || parts_[0].link != 0) { return false; }
     const Part& part = parts_[0];
     if (part.kind == RecordKind::exact) return true;
     // The handle has no room for a capacity: it must be the one that decode() looks up.
@@ -442,7 +439,7 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
       retire_list();
       return Handle::of(RecordKind::empty);
     }
-    if (parts_.empty() && kept_.empty() && tables_.size() == 1 && tables_[0].fpr == context().table_rate(false)) {
+    if (parts_.empty() && tables_.size() == 1 && tables_[0].fpr == context().table_rate(false)) {
       retire_list();
       return Handle::of(RecordKind::table, tables_[0].block, tables_[0].size);
     }
@@ -451,9 +448,7 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
       return Handle::of(parts_[0].kind, parts_[0].block, parts_[0].size, parts_[0].items);
     }
     PartList all = parts_;
-    for (const PartList* const list : {&kept_, &tables_}) {
-      for (const Part& part : *list) all.insert_by_slice(part);
-    }
+    for (const Part& table : tables_) all.insert_by_slice(table);
     if (handle_.kind() == RecordKind::extended && !structure_changed_) {
       if (counts_changed_) {
         for (std::uint32_t i = 0; i < all.size(); ++i) {

@@ -34,19 +34,15 @@ struct ShardContext {
   std::uint32_t slices = 0;  ///< live slices before the newest; 0 without a window
   std::uint64_t initial_items = 0;
   double growth_factor = 2;
-  bool keep_digests = false;
   std::atomic<std::uint64_t> last_read{0};  ///< number of the last history read for a missing user
 
   [[nodiscard]] bool windowed() const noexcept { return slices != 0; }
   [[nodiscard]] const CapacityTable& table() const noexcept {
-    const bool reinserts = keep_digests || has_history.load(std::memory_order_relaxed);
-    return reinserts ? rates.whole_rate : rates.first_link;
+    return has_history.load(std::memory_order_relaxed) ? rates.whole_rate : rates.first_link;
   }
   /// Whether what outgrows a few digests goes into a fingerprint table: where it ages, or where no history can be read
   /// to make a filter larger.
-  [[nodiscard]] bool uses_tables() const noexcept {
-    return !keep_digests && (windowed() || !has_history.load(std::memory_order_relaxed));
-  }
+  [[nodiscard]] bool uses_tables() const noexcept { return windowed() || !has_history.load(std::memory_order_relaxed); }
   /// What a table may err. As a chain's first filter it leaves some to the filters that succeed it when it is too
   /// large; beside a filter it has half of what that leaves.
   [[nodiscard]] double table_rate(bool beside_filter) const noexcept {

@@ -19,7 +19,7 @@ enum class RecordKind : std::uint8_t {
   filter = 3,    ///< one split-block filter
   extended = 4,  ///< a list of parts: chains, windows, and filters too large for the handle's fields
   table = 6,     ///< one fingerprint table: what grows without a history, and what ages
-  kept = 5,      ///< (parts only) the digests behind a slice's filters, for their growth; no reader asks them
+  kept = 5,      ///< (snapshots only) digests that earlier versions kept behind a slice's filters; skipped
 };
 
 /// A user's handle: kind (bits 0 to 2), items (3 to 18), size (19 to 30), first granule (32 to 63). The size counts
@@ -50,7 +50,7 @@ struct Part {
   std::uint32_t items;     ///< distinct items recorded in it
   std::uint32_t capacity;  ///< items it holds within its rate
   std::uint32_t slice;     ///< number of the window's slice; 0 without a window
-  RecordKind kind;         ///< exact, filter, table or kept
+  RecordKind kind;         ///< exact, filter or table
   std::uint8_t link;       ///< position in its slice's chain
   double fpr;              ///< the rate it was sized for; 0 when exact
 
