@@ -238,6 +238,31 @@ TEST_CASE("records that contradict themselves under right checksums are refused 
   }
 }
 
+TEST_CASE("a table whose index leaves its lanes is refused, whatever its checksums say") {
+  const Folder folder;
+  Store store{{.wrong_hide_rate = 0.01}, {.shards = 1}};
+  for (std::uint64_t i = 0; i < 60; ++i) record(store, 1, i, 1);
+  REQUIRE(store.snapshot(folder / "s"));
+  const Bytes good = read_file(folder / "s");
+  const auto refused_with = [&](std::size_t at, char byte) {
+    CAPTURE(at);
+    Bytes bad = good;
+    bad[at] = byte;
+    const std::uint64_t sum = seenby::detail::xxh3_bytes(bad.data() + 96, bad.size() - 32 - 8 - 96, 0);
+    std::memcpy(bad.data() + bad.size() - 32 - 8, &sum, sizeof sum);
+    write_file(folder / "bad", bad);
+    Store other{{.wrong_hide_rate = 0.01}, {.shards = 1}};
+    CHECK(restore_error(other, folder / "bad") == ErrorCode::corrupt);
+  };
+  // The section's head ends at 96; key, count and part take 48 bytes more, then come the head's word and the index.
+  constexpr std::size_t word = 96 + 48;
+  REQUIRE(good[word] == 60);
+  REQUIRE(good[word + 3] == 3);  // eight buckets: nine ends
+  for (std::size_t end = 0; end <= 8; ++end) refused_with(word + 8 + end, static_cast<char>(255));
+  refused_with(word + 3, static_cast<char>(3 | 1 << 7));  // slices, in a store without a window
+  refused_with(word, 61);
+}
+
 TEST_CASE("a snapshot that cannot be written says so and leaves the old one") {
   const Folder folder;
   Store store{{}};

@@ -366,6 +366,7 @@ TEST_CASE("policies and options outside their ranges are refused with what was e
   CHECK_THROWS_AS(Store({.initial_items = std::uint64_t{1} << 60}), std::invalid_argument);
   CHECK_THROWS_AS(Store({.window = std::chrono::seconds(-1)}), std::invalid_argument);
   CHECK_THROWS_AS(Store({.window = std::chrono::seconds(3), .slices = 6}), std::invalid_argument);
+  CHECK_THROWS_AS(Store({.window = std::chrono::seconds::max(), .slices = 30}), std::invalid_argument);
   CHECK_THROWS_AS(Store({}, {.shards = 0}), std::invalid_argument);
   CHECK_THROWS_AS(Store({}, {.exact_items = 65}), std::invalid_argument);
 }

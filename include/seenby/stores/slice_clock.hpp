@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -44,7 +45,12 @@ class SliceClock {
     }
     slices_ = policy.slices;
     // Rounded up: a slice that is a little long keeps a record a little longer, never shorter.
-    length_ = (policy.window.count() + slices_ - 1) / slices_;
+    length_ = policy.window.count() / slices_ + (policy.window.count() % slices_ == 0 ? 0 : 1);
+    if (length_ <= std::numeric_limits<std::uint32_t>::max()) return;
+    throw std::invalid_argument(std::string("seenby: expected slices of at most 2^32 - 1 s (no window, 0 s, remembers "
+                                            "for ever), got a window of ")
+                                    .append(std::to_string(policy.window.count()))
+                                    .append(" s"));
   }
   [[nodiscard]] bool windowed() const noexcept { return length_ != 0; }
   /// How many slices a lookup tests; 1 without a window.

@@ -133,22 +133,6 @@ inline constexpr std::size_t entry_header_bytes = 18;
   return true;
 }
 
-/// Whether each bucket's lanes follow the last one's and all of them are those in use.
-[[nodiscard]] inline bool index_is_sound(const FingerprintRef& table) noexcept {
-  if (table.bucket_bits == 0) return table.count <= table.capacity;
-  std::uint32_t next = 0;
-  for (std::uint64_t bucket = 0; bucket < std::uint64_t{1} << table.bucket_bits; ++bucket) {
-    const std::byte* const ends = table.index + bucket + bucket / fingerprint_group;
-    if (bucket % fingerprint_group == 0 && load_byte(ends) != 0) return false;
-    if (load_byte(ends + 1) < load_byte(ends)) return false;
-    const std::uint32_t lanes = load_byte(ends + 1) - load_byte(ends);
-    const LaneRun run = lanes_of(table, bucket);
-    if (lanes > 0 && (run.first != next || run.count != lanes)) return false;
-    next += lanes;
-  }
-  return next == table.count;
-}
-
 SEENBY_DETAIL_END
 
 namespace seenby {
@@ -244,10 +228,9 @@ inline Result<TableValue> decode_table(std::span<const std::byte> bytes) {
   const std::byte* const body = bytes.data() + table_header_bytes;
   TableValue value{*header, FingerprintView(header->shape, header->count, body),
                    bytes.subspan(table_header_bytes + body_bytes)};
-  const detail::FingerprintRef table = value.table.ref();
-  bool sound = detail::index_is_sound(table);
-  for (std::uint32_t at = 0; sound && at < header->count; ++at) sound = load_lane(table, at) != 0;
-  if (!sound) return detail::header_error(ErrorCode::corrupt, "expected an index of the lanes in use, got another");
+  if (!value.table.is_sound()) {
+    return detail::header_error(ErrorCode::corrupt, "expected an index of the lanes in use, got another");
+  }
   std::span<const std::byte> rest = value.sections;
   Section section;
   std::uint32_t count = 0;

@@ -86,6 +86,26 @@ class FingerprintView {
     return oldest;
   }
 
+  /// Whether each bucket's lanes follow the last one's, all of them are those in use, and each has a fingerprint: what
+  /// bytes from elsewhere must pass before a FingerprintTable changes them. Reads nothing outside the shape. O(count).
+  [[nodiscard]] bool is_sound() const noexcept {
+    if (count_ > shape_.capacity) return false;
+    const detail::FingerprintRef table = ref();
+    std::uint32_t next = table.bucket_bits == 0 ? count_ : 0;
+    for (std::uint64_t bucket = 0; table.bucket_bits > 0 && bucket < std::uint64_t{1} << table.bucket_bits; ++bucket) {
+      const std::byte* const ends = table.index + bucket + bucket / detail::fingerprint_group;
+      const std::uint32_t from = detail::load_byte(ends);
+      const std::uint32_t to = detail::load_byte(ends + 1);
+      if ((bucket % detail::fingerprint_group == 0 && from != 0) || to < from) return false;
+      const detail::LaneRun run = lanes_of(table, bucket);
+      if (to > from && (run.first != next || run.count != to - from)) return false;
+      next += to - from;
+    }
+    bool sound = next == count_;
+    for (std::uint32_t at = 0; sound && at < count_; ++at) sound = load_lane(table, at) != 0;
+    return sound;
+  }
+
   /// The rate at which a fresh digest matches, from the bits: exact for what is in the table. A fingerprint of k bits
   /// matches 2^-k of what falls into its bucket; one that begins with another matches nothing more. O(count).
   [[nodiscard]] double estimated_fpr() const noexcept {

@@ -28,7 +28,7 @@ struct SliceWindow {
   [[nodiscard]] bool windowed() const noexcept { return seconds != 0; }
   [[nodiscard]] FingerprintWindow bytes() const noexcept { return {static_cast<std::uint8_t>(newest), max_age}; }
   /// Whether a slice still counts; one that a clock ahead of ours opened does.
-  [[nodiscard]] bool is_live(std::int64_t slice) const noexcept { return !windowed() || newest - slice <= max_age; }
+  [[nodiscard]] bool is_live(std::int64_t slice) const noexcept { return !windowed() || slice >= newest - max_age; }
   /// The same window in slices of another length, as a table written under that length has it.
   [[nodiscard]] SliceWindow in(const TableHeader& header) const noexcept {
     if (!windowed() || !header.shape.sliced) return {};
@@ -36,8 +36,9 @@ struct SliceWindow {
     if (header.slice_seconds != seconds) {
       other.seconds = header.slice_seconds;
       other.newest = newest * seconds / other.seconds;
-      other.max_age = static_cast<std::uint8_t>(
-          std::min<std::int64_t>(254, (max_age * seconds + other.seconds - 1) / other.seconds));
+      const bool far_longer = seconds / other.seconds >= 254;
+      const std::int64_t ages = far_longer ? 254 : (max_age * seconds + other.seconds - 1) / other.seconds;
+      other.max_age = static_cast<std::uint8_t>(std::min<std::int64_t>(254, ages));
     }
     other.newest = std::max<std::int64_t>(other.newest, header.newest);
     return other;
@@ -236,6 +237,8 @@ class BlobRecord {
   /// Today's slice of one of another length: of its last second, so that nothing is dropped early.
   [[nodiscard]] static std::int64_t slice_now(std::int64_t slice, const SliceWindow& of,
                                               const SliceWindow& now) noexcept {
+    // A header may name any slice; one past the newest is the newest.
+    if (slice >= std::numeric_limits<std::int64_t>::max() / of.seconds) return now.newest;
     return std::min(now.newest, (slice * of.seconds + of.seconds - 1) / now.seconds);
   }
 
@@ -255,7 +258,8 @@ class BlobRecord {
     if (!old_filters_live(since, window)) return {};
     std::vector<std::uint8_t> seen(digests.size());
     const bool timeless = since == no_slice || !window.windowed();
-    const std::uint8_t age = timeless ? std::uint8_t{0} : clamped_age(window.newest - since / window.seconds);
+    const std::uint8_t age =
+        timeless ? std::uint8_t{0} : clamped_age(window.newest - std::min(since / window.seconds, window.newest));
     auto tested = test_filters(filters, hash, digests, seen);
     for (std::size_t i = 0; tested && i < seen.size(); ++i) {
       if (seen[i] != 0) ages[i] = std::min(ages[i], age);

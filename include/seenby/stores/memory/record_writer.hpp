@@ -160,14 +160,17 @@ class RecordWriter : public RecordParts<Words> {
     if (beside || is_over_budget(0)) ++counters().over_budget;
   }
 
-  /// Adds a part as a snapshot has it.
-  void restore(Part part, std::span<const std::byte> bytes) {
-    if (part.kind == RecordKind::kept) return;
+  /// Adds a part as a snapshot has it; false for a table that contradicts itself or the window.
+  [[nodiscard]] bool restore(Part part, std::span<const std::byte> bytes) {
+    if (part.kind == RecordKind::kept) return true;
     part.block = arena().allocate(part.size);
     std::memcpy(words_of(part), bytes.data(), bytes.size());
     list_of(part.kind).push_back(part);
     structure_changed_ = true;
     if (is_over_budget(part.slice)) ++counters().over_budget;
+    if (part.kind != RecordKind::table) return true;
+    const TableHead head = head_of(part);
+    return head.shape.sliced == context().windowed() && head.view(words_of(part)).is_sound();
   }
 
  protected:

@@ -221,11 +221,14 @@ class Shard : public ShardFront<Words> {
       put_record<Words>(out, words, parts, context_->space, *context_, newest);
     });
   }
-  /// Adds a user from a snapshot; bytes[i] are those of part i. False when the user is there already.
+  /// Adds a user from a snapshot; bytes[i] are those of part i. False when the user is there already, or when a part
+  /// contradicts itself: then the shard is to be thrown away.
   bool restore(const Key& key, const PartList& parts, const std::span<const std::byte>* bytes) {
     if (index.find(context_->space, key) != nullptr) return false;
     Edit edit(*this, nullptr, Handle{});
-    for (std::uint32_t i = 0; i < parts.size(); ++i) edit.restore(parts[i], bytes[i]);
+    for (std::uint32_t i = 0; i < parts.size(); ++i) {
+      if (!edit.restore(parts[i], bytes[i])) return false;
+    }
     edit.commit(key);
     return true;
   }
