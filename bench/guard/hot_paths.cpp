@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "seenby/kernels.hpp"
 #include "seenby/select/candidate_pool.hpp"
 #include "seenby/select/seen_filter.hpp"

@@ -17,6 +17,7 @@
 #include "seenby/filters/bloom_filter.hpp"
 #include "seenby/filters/bloom_filter_view.hpp"
 #include "seenby/filters/fingerprint_table.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 
 namespace {
 

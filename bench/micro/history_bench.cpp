@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "seenby/filters/counting_bloom_filter.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "seenby/filters/rotating_filter.hpp"
 #include "seenby/filters/scalable_filter.hpp"
 

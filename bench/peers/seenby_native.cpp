@@ -3,6 +3,7 @@
 
 #include "contender.hpp"
 #include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 
 namespace peers {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "contender.hpp"
 #include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "seenby/kernels/table.hpp"
 #include "seenby/select/candidate_pool.hpp"
 #include "seenby/select/seen_filter.hpp"

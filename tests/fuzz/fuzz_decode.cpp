@@ -13,6 +13,7 @@
 #include "seenby/filters/bloom_filter.hpp"
 #include "seenby/filters/bloom_filter_view.hpp"
 #include "seenby/filters/format.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 
 namespace {
 

@@ -19,6 +19,7 @@
 
 #include "seenby/filters/bloom_filter.hpp"
 #include "seenby/filters/format.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "support/files.hpp"
 
 namespace {

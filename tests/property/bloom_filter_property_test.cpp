@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "support/random.hpp"
 
 namespace {

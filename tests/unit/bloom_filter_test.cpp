@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/filters/layout/split_block.hpp"
 #include "support/allocations.hpp"
 #include "support/random.hpp"
 

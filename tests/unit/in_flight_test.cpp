@@ -80,7 +80,8 @@ constexpr Time noon{std::chrono::seconds(1'000'000)};
 std::size_t marks_left(const Marks& marks, std::uint64_t users) {
   std::size_t left = 0;
   for (std::uint64_t user = 0; user < users; ++user)
-    marks.visit(detail::user_key(user), Time::min(), [&](Digest) { ++left; });
+    marks.visit(
+        detail::user_key(user), Time::min(), [](void* to, Digest) { ++*static_cast<std::size_t*>(to); }, &left);
   return left;
 }
 

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "seenby/filters/bloom_filter.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "support/binomial.hpp"
 #include "support/files.hpp"
 #include "support/random.hpp"

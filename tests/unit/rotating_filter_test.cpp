@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "seenby/filters/layout/split_block.hpp"
 #include "support/binomial.hpp"
 #include "support/random.hpp"
 #include "support/test_clock.hpp"

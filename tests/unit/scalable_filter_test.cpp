@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "seenby/filters/layout/split_block.hpp"
 #include "support/binomial.hpp"
 #include "support/random.hpp"
 

@@ -70,7 +70,7 @@ class ThreadCounters {
   };
 
  public:
-  ThreadCounters() : lines_(std::make_unique<std::array<Line, ThreadSlots::own + 1>>()) {}
+  ThreadCounters() : lines_(std::make_unique<Line[]>(line_count)) {}
 
   class Row {
    public:
@@ -93,18 +93,19 @@ class ThreadCounters {
   [[nodiscard]] Row row() const noexcept {
     const std::size_t slot = ThreadSlots::mine();
     Row mine;
-    mine.line_ = &(*lines_)[slot];
+    mine.line_ = &lines_[slot];
     mine.shared_ = slot == ThreadSlots::own;
     return mine;
   }
   [[nodiscard]] std::uint64_t sum(std::size_t counter) const noexcept {
     std::uint64_t total = 0;
-    for (const Line& line : *lines_) total += line.values[counter].load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < line_count; ++i) total += lines_[i].values[counter].load(std::memory_order_relaxed);
     return total;
   }
 
  private:
-  std::unique_ptr<std::array<Line, ThreadSlots::own + 1>> lines_;
+  static constexpr std::size_t line_count = ThreadSlots::own + 1;
+  std::unique_ptr<Line[]> lines_;
 };
 
 SEENBY_DETAIL_END

@@ -17,7 +17,6 @@
 #include "seenby/filters/bloom_filter_view.hpp"
 #include "seenby/filters/format.hpp"
 #include "seenby/filters/layout/classic.hpp"
-#include "seenby/filters/layout/split_block.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
 
@@ -36,7 +35,8 @@ struct BloomFilterOptions {
 ///     filter.may_contain("a");   // true; "b": false, or true once in a hundred
 ///
 /// Item is what it holds: any integer or enum, anything convertible to std::string_view, or a span of bytes. Layout is
-/// ClassicLayout (fewest bits) or SplitBlockLayout (fastest lookup). Hash is a Hasher; every position derives from
+/// ClassicLayout (fewest bits) or SplitBlockLayout (fastest lookup, in a header of its own:
+/// seenby/filters/layout/split_block.hpp). Hash is a Hasher; every position derives from
 /// the 64-bit digest it makes, so two items of one digest (once in 2^64 pairs) are one.
 ///
 /// Thread safety: as a standard container: any number of readers, or one writer. A filter that was moved from has no

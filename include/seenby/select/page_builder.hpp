@@ -65,9 +65,8 @@ class PageBuilder {
   using Hash = typename Store::hasher_type;
   using Pool = CandidatePool<Item, Hash>;
   using Options = SelectOptions<Item, Hash>;
-  using Key = decltype(user_key(std::declval<const User&>()));
 
-  PageBuilder(const Store& store, const Overlays<Key>& overlays, History* history, const Candidates<Item>& candidates,
+  PageBuilder(const Store& store, const Overlays<Store>& overlays, History* history, const Candidates<Item>& candidates,
               std::span<const User> users, const Options& options, PageState<Item>& page)
       : store_(store),
         overlays_(overlays),
@@ -358,7 +357,8 @@ class PageBuilder {
         if (probably_seen(i)) order.push_back(static_cast<std::uint32_t>(i));
       }
       const auto ages = latest_ages();
-      std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return ages[a] > ages[b]; });
+      std::sort(order.begin(), order.end(),
+                [&](std::uint32_t a, std::uint32_t b) { return ages[a] != ages[b] ? ages[a] > ages[b] : a < b; });
       for (const std::uint32_t i : order) {
         if (!open()) return;
         pick(i, PickReason::seen_long_ago);
@@ -381,7 +381,7 @@ class PageBuilder {
   }
 
   const Store& store_;
-  const Overlays<Key>& overlays_;
+  const Overlays<Store>& overlays_;
   History* history_;
   Candidates<Item> candidates_;
   std::span<const User> users_;

@@ -95,7 +95,7 @@ class SeenFilter {
   /// std::invalid_argument.
   void shadow(double share) {
     if (share != 1) detail::require_rate(share, "shadow share");
-    exact_->shadow = std::make_unique<detail::Shadow<Key>>(share);
+    exact_->shadow = std::make_unique<detail::Shadow<detail::UserKey>>(share);
   }
 
   /// Times every request and every record from now on (two readings of the steady clock each; unobserved they cost
@@ -332,13 +332,12 @@ class SeenFilter {
   }
 
  private:
-  using Key = decltype(detail::user_key(std::declval<const user_type&>()));
   template <class Item>
   using Builder = detail::PageBuilder<Store, History, Item>;
   struct Exact {
-    detail::Overlays<Key> overlays;
+    detail::Overlays<Store> overlays;
     detail::WriteGate gate;
-    std::unique_ptr<detail::Shadow<Key>> shadow;
+    std::unique_ptr<detail::Referee> shadow;
     std::unique_ptr<detail::SeenTiming> timing;
   };
   [[nodiscard]] Time now() const { return detail::now_of(store_.policy()); }
@@ -396,8 +395,8 @@ class SeenFilter {
     detail::FacadeCounters::Write counted{counters_, batch.size()};
     const detail::WriteGate::Record among_others(exact.gate, detail::UserKeyHash{}(key));
     // A record that no part needs the time of does not read the clock.
-    const bool timed =
-        has_history || when || exact.shadow || exact.overlays.exact.keeps() || !exact.overlays.in_flight.empty();
+    const bool timed = has_history || when || exact.shadow || exact.overlays.exact.keeps() ||
+                       exact.overlays.in_flight.get() != nullptr;
     const Time current = timed ? now() : Time{};
     const Time at = when.value_or(current);
     if (exact.shadow) begin_shadow(user, batch.digests, at);
@@ -409,7 +408,7 @@ class SeenFilter {
     counted.done = true;
     if (exact.shadow) exact.shadow->end_write(key, batch.digests, at);
     exact.overlays.exact.keep(key, batch.digests, at);
-    if (!exact.overlays.in_flight.empty()) exact.overlays.in_flight.settle(key, batch.digests, current);
+    if (detail::Marks* const marks = exact.overlays.in_flight.get()) marks->settle(key, batch.digests, current);
     return outcome;
   }
   /// Where the store takes no times, an event within the window counts from now.
@@ -424,20 +423,27 @@ class SeenFilter {
     }
   }
 
-  void begin_shadow(const user_type& user, std::span<const Digest> digests, Time at) {
+  [[gnu::noinline]] void begin_shadow(const user_type& user, std::span<const Digest> digests, Time at) {
     const auto key = detail::user_key(user);
-    detail::shadow_meet<detail::AnyItem<Prescribed>>(
-        *exact_->shadow, store_, user, key, [&](std::vector<SeenDigest>& past) {
-          if constexpr (has_history) {
-            auto account = replay_of(*history_, hasher_type(store_.hasher()))(user, all_time);
-            if (!account) return false;
-            past = *std::move(account);
-            return true;
-          } else {
-            return false;
-          }
-        });
+    if (exact_->shadow->expects(key)) {
+      std::vector<SeenDigest> past;
+      const bool complete = read_past(user, past);
+      exact_->shadow->meet(key, past, complete);
+    }
     exact_->shadow->begin_write(key, digests, at);
+  }
+  /// The whole past of a user: from the history, or nothing where the store has no filter of them yet.
+  [[nodiscard]] bool read_past(const user_type& user, std::vector<SeenDigest>& past) const {
+    if constexpr (has_history) {
+      auto account = replay_of(*history_, hasher_type(store_.hasher()))(user, all_time);
+      if (account) {
+        past = *std::move(account);
+        return true;
+      }
+    }
+    UserStatus status;
+    check_one(user, ItemBatch<detail::AnyItem<Prescribed>>{}, {}, status);
+    return status.state == UserState::missing;
   }
 
   // Select
@@ -499,14 +505,43 @@ class SeenFilter {
   void finish(const ItemBatch<Item>& asked, std::span<const user_type> users,
               std::chrono::steady_clock::time_point start, Selection<Item>& page) const {
     counters_.count(page, users.size(), store_.policy().users_per_request);
-    if (exact_->shadow) {
-      detail::shadow_request(*exact_->shadow, store_, users, asked, now(), page.state().limit, page.underfilled());
-    }
-    if (exact_->timing) {
-      detail::observe_call(
-          exact_->timing->request, exact_->timing->observer,
-          {"select", start, {}, users.size(), page.checked(), page.error() ? &*page.error() : nullptr});
-    }
+    if (exact_->shadow) judge(asked, users, page);
+    if (exact_->timing) tell(start, users.size(), page);
+  }
+  template <class Item>
+  [[gnu::noinline]] void tell(std::chrono::steady_clock::time_point start, std::size_t users,
+                              const Selection<Item>& page) const {
+    detail::observe_call(exact_->timing->request, exact_->timing->observer,
+                         {"select", start, {}, users, page.checked(), page.error() ? &*page.error() : nullptr});
+  }
+  template <class Item>
+  [[gnu::noinline]] void judge(const ItemBatch<Item>& asked, std::span<const user_type> users,
+                               Selection<Item>& page) const {
+    struct Judged {
+      const SeenFilter& filter;
+      const ItemBatch<Item>& asked;
+      std::span<const user_type> users;
+    } const judged{*this, asked, users};
+    exact_->shadow->judge(
+        {.users = users.size(),
+         .digests = asked.digests,
+         .policy = store_.policy(),
+         .now = now(),
+         .limit = page.state().limit,
+         .underfilled = page.underfilled(),
+         .request = &judged,
+         .key_of = [](const void* of,
+                      std::size_t user) { return detail::user_key(static_cast<const Judged*>(of)->users[user]); },
+         .check =
+             [](const void* of, std::size_t user, std::span<std::uint8_t> seen_by, UserStatus& status) {
+               const auto& [filter, batch, all] = *static_cast<const Judged*>(of);
+               filter.check_one(all[user], batch, seen_by, status);
+             }});
+  }
+  template <class Item>
+  [[gnu::noinline]] void check_one(const user_type& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
+                                   UserStatus& status) const {
+    store_.check(std::span(&user, 1), batch, seen_by, std::span(&status, 1));
   }
 
   template <class Item>

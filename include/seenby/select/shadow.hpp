@@ -22,11 +22,44 @@
 
 SEENBY_DETAIL_BEGIN
 
+/// A request that was answered, without the types of its store and items.
+struct JudgedRequest {
+  std::size_t users;
+  std::span<const Digest> digests;
+  const StorePolicy& policy;
+  Time now;
+  std::size_t limit;
+  bool underfilled;
+  const void* request;
+  UserKey (*key_of)(const void* request, std::size_t user);
+  /// Asks the store about one of the users once more.
+  void (*check)(const void* request, std::size_t user, std::span<std::uint8_t> seen_by, UserStatus& status);
+};
+
+/// What a filter asks of its referee. Abstract, so that only a program that has one compiles it.
+class Referee {
+ public:
+  Referee() = default;
+  Referee(const Referee&) = delete;
+  Referee& operator=(const Referee&) = delete;
+  virtual ~Referee() = default;
+  /// Whether this user is sampled and was never met.
+  [[nodiscard]] virtual bool expects(const UserKey& user) const = 0;
+  /// Begins to track a user whose whole past is `seen`; with `complete` false the past is not known, and the user is
+  /// left out permanently.
+  virtual void meet(const UserKey& user, std::span<const SeenDigest> seen, bool complete) = 0;
+  virtual void begin_write(const UserKey& user, std::span<const Digest> items, Time now) = 0;
+  virtual void end_write(const UserKey& user, std::span<const Digest> items, Time now) = 0;
+  virtual void forget(const UserKey& user) = 0;
+  /// Of the request's tracked users, which fresh candidates do the filters hide, and which seen ones do they miss?
+  virtual void judge(const JudgedRequest& request) = 0;
+  virtual void add_to(SeenCounters& all) const noexcept = 0;
+};
+
 /// Keeps, for sampled users, everything they saw since tracking began, and judges the filters by it. Any thread may
 /// call anything. An item is `pending` while its write is under way: either answer is right then.
 template <class Key>
-class Shadow {
- public:
+class Shadow final : public Referee {
   struct Counts {
     std::atomic<std::uint64_t> requests{0};
     std::atomic<std::uint64_t> fresh{0};
@@ -36,66 +69,68 @@ class Shadow {
   };
   enum class Verdict : std::uint8_t { fresh, seen, either };
 
+ public:
   explicit Shadow(double share)
       : limit_(share >= 1 ? std::numeric_limits<std::uint64_t>::max()
                           : static_cast<std::uint64_t>(std::ldexp(share, 64))) {}
 
-  [[nodiscard]] bool samples(const Key& user) const noexcept {
-    return mix64(user.low ^ mix64(user.high + 0x5ead0u)) <= limit_;
-  }
-  [[nodiscard]] bool tracks(const Key& user) const {
+  [[nodiscard]] bool expects(const Key& user) const override {
+    if (!samples(user)) return false;
     const std::lock_guard lock(mutex_);
-    const auto found = users_.find(user);
-    return found != users_.end() && found->second.tracked;
+    return !users_.contains(user);
   }
-  /// Whether the user was met before, tracked or not.
-  [[nodiscard]] bool knows(const Key& user) const {
-    const std::lock_guard lock(mutex_);
-    return users_.contains(user);
-  }
-  /// Begins to track a user whose whole past is `seen`; with `complete` false the past is not known, and the user is
-  /// left out permanently.
-  void meet(const Key& user, std::span<const SeenDigest> seen, bool complete) {
+  void meet(const Key& user, std::span<const SeenDigest> seen, bool complete) override {
     const std::lock_guard lock(mutex_);
     const auto [at, is_new] = users_.try_emplace(user);
     if (!is_new) return;
     at->second.tracked = complete;
     for (const SeenDigest& entry : seen) at->second.items[entry.digest.value] = {entry.seen_at, false};
   }
-  void begin_write(const Key& user, std::span<const Digest> items, Time now) { mark(user, items, now, true); }
-  void end_write(const Key& user, std::span<const Digest> items, Time now) { mark(user, items, now, false); }
-  void forget(const Key& user) {
+  void begin_write(const Key& user, std::span<const Digest> items, Time now) override { mark(user, items, now, true); }
+  void end_write(const Key& user, std::span<const Digest> items, Time now) override { mark(user, items, now, false); }
+  void forget(const Key& user) override {
     const std::lock_guard lock(mutex_);
     users_.erase(user);
   }
 
-  /// What each digest is to this user. Take it before asking the filter, so that whatever is `seen` here must be seen
-  /// there. Between `window` and `window + slice` either answer is right.
-  void judge(const Key& user, std::span<const Digest> items, Time now, std::chrono::seconds window,
-             std::chrono::seconds slice, std::span<Verdict> out) const {
-    const std::lock_guard lock(mutex_);
-    const auto known = users_.find(user);
-    if (known == users_.end()) {  // forgotten meanwhile
-      std::fill(out.begin(), out.end(), Verdict::either);
-      return;
-    }
-    const auto& seen = known->second.items;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      const auto found = seen.find(items[i].value);
-      if (found == seen.end()) {
-        out[i] = Verdict::fresh;
-      } else if (found->second.pending) {
-        out[i] = Verdict::either;
-      } else if (within_window(found->second.at, now, window)) {
-        out[i] = Verdict::seen;
-      } else {
-        const Time gone = saturating_add(saturating_add(found->second.at, window), slice);
-        out[i] = gone < now ? Verdict::fresh : Verdict::either;
+  void judge(const JudgedRequest& request) override {
+    const std::size_t count = request.digests.size();
+    std::vector<Verdict> all(count, Verdict::fresh);
+    std::vector<Verdict> one(count);
+    std::vector<std::uint8_t> hidden(count);
+    std::vector<std::uint8_t> seen_by(count);
+    std::size_t tracked = 0;
+    std::uint64_t missed = 0;
+    for (std::size_t user = 0; user < request.users; ++user) {
+      const Key key = request.key_of(request.request, user);
+      if (!samples(key) || !verdicts(key, request, one)) continue;
+      UserStatus status;
+      request.check(request.request, user, seen_by, status);
+      if (status.state != UserState::known) continue;
+      ++tracked;
+      for (std::size_t i = 0; i < count; ++i) {
+        if (one[i] == Verdict::seen && seen_by[i] == 0) ++missed;
+        if (one[i] != Verdict::fresh && all[i] != Verdict::seen) all[i] = one[i];
+        hidden[i] = static_cast<std::uint8_t>(hidden[i] | seen_by[i]);
       }
     }
+    if (tracked == 0) return;
+    std::uint64_t fresh = 0;
+    std::uint64_t wrong = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (all[i] != Verdict::fresh) continue;
+      ++fresh;
+      if (hidden[i] != 0) ++wrong;
+    }
+    counts_.requests.fetch_add(1, std::memory_order_relaxed);
+    counts_.fresh.fetch_add(fresh, std::memory_order_relaxed);
+    counts_.wrong_hides.fetch_add(wrong, std::memory_order_relaxed);
+    counts_.false_negatives.fetch_add(missed, std::memory_order_relaxed);
+    if (request.underfilled && tracked == request.users && fresh >= request.limit) {
+      counts_.underfilled.fetch_add(1, std::memory_order_relaxed);
+    }
   }
-  [[nodiscard]] Counts& counts() noexcept { return counts_; }
-  void add_to(SeenCounters& all) const noexcept {
+  void add_to(SeenCounters& all) const noexcept override {
     all.shadow_requests = counts_.requests.load(std::memory_order_relaxed);
     all.shadow_fresh = counts_.fresh.load(std::memory_order_relaxed);
     all.shadow_wrong_hides = counts_.wrong_hides.load(std::memory_order_relaxed);
@@ -112,6 +147,34 @@ class Shadow {
     bool tracked = false;
     std::unordered_map<std::uint64_t, Entry> items;
   };
+  [[nodiscard]] bool samples(const Key& user) const noexcept {
+    return mix64(user.low ^ mix64(user.high + 0x5ead0u)) <= limit_;
+  }
+  /// What each digest is to a user; false when the user is not tracked. Asked before the filter, so that whatever is
+  /// `seen` here must be seen there. Between the window's end and a slice later either answer is right.
+  [[nodiscard]] bool verdicts(const Key& user, const JudgedRequest& request, std::span<Verdict> out) const {
+    const std::chrono::seconds window = request.policy.window;
+    const std::chrono::seconds slice =
+        window.count() == 0 ? window : window / request.policy.slices + std::chrono::seconds(1);
+    const std::lock_guard lock(mutex_);
+    const auto known = users_.find(user);
+    if (known == users_.end() || !known->second.tracked) return false;
+    const auto& seen = known->second.items;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const auto found = seen.find(request.digests[i].value);
+      if (found == seen.end()) {
+        out[i] = Verdict::fresh;
+      } else if (found->second.pending) {
+        out[i] = Verdict::either;
+      } else if (within_window(found->second.at, request.now, window)) {
+        out[i] = Verdict::seen;
+      } else {
+        const Time gone = saturating_add(saturating_add(found->second.at, window), slice);
+        out[i] = gone < request.now ? Verdict::fresh : Verdict::either;
+      }
+    }
+    return true;
+  }
   void mark(const Key& user, std::span<const Digest> items, Time now, bool pending) {
     const std::lock_guard lock(mutex_);
     const auto found = users_.find(user);
@@ -124,67 +187,5 @@ class Shadow {
   std::unordered_map<Key, User, UserKeyHash> users_;
   Counts counts_;
 };
-
-/// Begins to track a sampled user at their first record: from the history's whole account, or as a new user where
-/// the store has no filter yet.
-template <class Item, class Key, class Store, class Account>
-void shadow_meet(Shadow<Key>& shadow, const Store& store, const typename Store::user_type& user, const Key& key,
-                 const Account& account) {
-  if (!shadow.samples(key) || shadow.knows(key)) return;
-  std::vector<SeenDigest> past;
-  bool complete = account(past);
-  if (!complete) {
-    UserStatus status;
-    store.check(std::span(&user, 1), ItemBatch<Item>{}, std::span<std::uint8_t>{}, std::span(&status, 1));
-    complete = status.state == UserState::missing;
-  }
-  shadow.meet(key, past, complete);
-}
-
-/// Judges one request: of its tracked users, which fresh candidates do the filters hide, and which seen ones do they
-/// miss? Asks the store once more, for these users alone.
-template <class Key, class Store, class Item>
-void shadow_request(Shadow<Key>& shadow, const Store& store, std::span<const typename Store::user_type> users,
-                    const ItemBatch<Item>& batch, Time now, std::size_t limit, bool underfilled) {
-  using Verdict = typename Shadow<Key>::Verdict;
-  std::vector<Verdict> all(batch.size(), Verdict::fresh);
-  std::vector<Verdict> one(batch.size());
-  std::vector<std::uint8_t> hidden(batch.size());
-  std::vector<std::uint8_t> seen_by(batch.size());
-  const StorePolicy& policy = store.policy();
-  const std::chrono::seconds slice =
-      policy.window.count() == 0 ? policy.window : policy.window / policy.slices + std::chrono::seconds(1);
-  std::size_t tracked = 0;
-  std::uint64_t missed = 0;
-  for (const auto& user : users) {
-    const Key key = user_key(user);
-    if (!shadow.samples(key) || !shadow.tracks(key)) continue;
-    shadow.judge(key, batch.digests, now, policy.window, slice, one);
-    UserStatus status;
-    store.check(std::span(&user, 1), batch, std::span(seen_by), std::span(&status, 1));
-    if (status.state != UserState::known) continue;
-    ++tracked;
-    for (std::size_t i = 0; i < one.size(); ++i) {
-      if (one[i] == Verdict::seen && seen_by[i] == 0) ++missed;
-      if (one[i] != Verdict::fresh && all[i] != Verdict::seen) all[i] = one[i];
-      hidden[i] = static_cast<std::uint8_t>(hidden[i] | seen_by[i]);
-    }
-  }
-  if (tracked == 0) return;
-  std::uint64_t fresh = 0;
-  std::uint64_t wrong = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i] != Verdict::fresh) continue;
-    ++fresh;
-    if (hidden[i] != 0) ++wrong;
-  }
-  auto& counts = shadow.counts();
-  counts.requests.fetch_add(1, std::memory_order_relaxed);
-  counts.fresh.fetch_add(fresh, std::memory_order_relaxed);
-  counts.wrong_hides.fetch_add(wrong, std::memory_order_relaxed);
-  counts.false_negatives.fetch_add(missed, std::memory_order_relaxed);
-  if (underfilled && tracked == users.size() && fresh >= limit)
-    counts.underfilled.fetch_add(1, std::memory_order_relaxed);
-}
 
 SEENBY_DETAIL_END

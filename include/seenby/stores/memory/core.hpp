@@ -119,6 +119,12 @@ class MemoryCore {
   Result<void> merge_in(const User& from, const User& into, std::uint32_t newest);
   void rebuild(const User& user, std::uint32_t slice);
 
+  /// What a history is for. Called by address, so that only a program that sets one compiles it.
+  struct HistoryPaths {
+    Result<RecordOutcome> (MemoryCore::*create)(const User&, std::span<const Digest>, std::uint32_t, std::uint32_t);
+    void (MemoryCore::*rebuild)(const User&, std::uint32_t);
+  };
+
   StorePolicy policy_;
   SliceClock slices_;
   MemoryOptions options_;
@@ -130,6 +136,7 @@ class MemoryCore {
   Lookup<Words> lookup_;
   std::atomic<std::uint64_t> write_failures_{0};
   mutable std::mutex snapshot_mutex_;
+  std::atomic<const HistoryPaths*> history_paths_{nullptr};  // set with the first history, for good
   mutable std::mutex history_mutex_;
   std::shared_ptr<const HistoryReader> history_;
 };

@@ -102,7 +102,9 @@ auto MemoryCore<Words>::guarded(std::size_t items, Write&& write) -> decltype(wr
 
 template <std::size_t Words>
 void MemoryCore<Words>::set_history(HistoryReader history) {
+  static constexpr HistoryPaths paths{&MemoryCore::create_from_history, &MemoryCore::rebuild};
   const std::lock_guard lock(history_mutex_);
+  history_paths_.store(&paths, std::memory_order_release);
   history_ = history ? std::make_shared<const HistoryReader>(std::move(history)) : nullptr;
   state_->context.has_history.store(history_ != nullptr, std::memory_order_relaxed);
 }
@@ -141,9 +143,10 @@ void MemoryCore<Words>::keep_last(const Key& key, std::span<const Digest> digest
 template <std::size_t Words>
 Result<RecordOutcome> MemoryCore<Words>::record_in(const User& user, std::span<const Digest> digests,
                                                    std::uint32_t slice, std::uint32_t newest) {
+  const HistoryPaths* const paths = history_paths_.load(std::memory_order_acquire);
   bool missing = false;
   const InsertOutcome outcome = state_->shards.locked(user.key, [&](Shard<Words>& shard) -> InsertOutcome {
-    missing = state_->context.has_history.load(std::memory_order_relaxed) &&
+    missing = paths != nullptr && state_->context.has_history.load(std::memory_order_relaxed) &&
               shard.index.find(state_->context.space, user.key) == nullptr;
     if (missing) return {};
     auto inserted = shard.insert(user.key, digests, slice, newest);
@@ -152,8 +155,8 @@ Result<RecordOutcome> MemoryCore<Words>::record_in(const User& user, std::span<c
     state_->shards.split_if_crowded(shard);
     return inserted;
   });
-  if (missing) return create_from_history(user, digests, slice, newest);
-  if (outcome.rebuild_wanted) rebuild(user, slice);
+  if (missing) return (this->*paths->create)(user, digests, slice, newest);
+  if (outcome.rebuild_wanted && paths != nullptr) (this->*paths->rebuild)(user, slice);
   return RecordOutcome{.newly_added = outcome.newly_added, .grew = outcome.grew};
 }
 
