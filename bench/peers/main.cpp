@@ -6,15 +6,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "contender.hpp"
+#include "grown.hpp"
 #include "memory.hpp"
 #include "seenby/kernels.hpp"
 
@@ -106,15 +109,68 @@ const Workload& hit_1pct() {
   return work;
 }
 
-/// Cold requests with candidates of their own.
-void run_fresh(benchmark::State& state, const Contender& contender, const std::string& key) {
+/// Requests to a store that is kept under this key for the next repetition.
+void run_kept(benchmark::State& state, const Contender& contender, const std::string& key, const Workload& work) {
   static std::map<std::string, std::unique_ptr<Store>> stores;
   std::unique_ptr<Store>& store = stores[key];
   if (!store) store = load(contender, user_count());
-  run_requests(state, *store, cold());
+  run_requests(state, *store, work);
+}
+
+/// Cold requests with candidates of their own.
+void run_fresh(benchmark::State& state, const Contender& contender, const std::string& key) {
+  run_kept(state, contender, key, cold());
   state.counters["ns_per_request"] =
       benchmark::Counter(static_cast<double>(turn_size) * 1e-9,
                          benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+/// Requests about users who grew item by item: `request_*_grown` without a window, `request_*_window` within one.
+std::vector<Contender> grown_contenders(Growth growth) {
+  std::vector<Contender> all{{"seenby", [growth] { return make_seenby_grown(growth); }, {}}};
+#if defined(PEERS_HAVE_BOOST)
+  if (growth == Growth::window) all.push_back({"boost_flat_map", [] { return make_boost_grown(); }, {}});
+#endif
+  return all;
+}
+
+/// Records item by item, all users growing side by side in random order, each call timed. `waits` are those over a
+/// millisecond.
+void run_record_grown(benchmark::State& state, const std::function<std::unique_ptr<GrownStore>()>& make,
+                      std::size_t users, std::size_t most) {
+  for (auto _ : state) {
+    std::vector<std::uint32_t> order;
+    std::vector<Random> next;
+    for (User user = 0; user < users; ++user) {
+      next.emplace_back(user * 2);  // as history_of draws them
+      order.insert(order.end(), std::min(history_size(user), most), static_cast<std::uint32_t>(user));
+    }
+    Random random(13);
+    for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
+    std::vector<std::uint32_t> nanoseconds(order.size());
+    const auto store = make();
+    store->reserve(users);
+    auto before = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      store->record(order[i], next[order[i]]() & (fresh_items - 1), time_of(i));
+      const auto after = std::chrono::steady_clock::now();
+      nanoseconds[i] = static_cast<std::uint32_t>(std::min<std::int64_t>((after - before).count(), 4'000'000'000));
+      before = after;
+    }
+    double total = 0;
+    for (const std::uint32_t each : nanoseconds) total += each;
+    std::sort(nanoseconds.begin(), nanoseconds.end());
+    const auto at = [&](double share) {
+      return nanoseconds[static_cast<std::size_t>(share * static_cast<double>(nanoseconds.size() - 1))] * 1e-3;
+    };
+    state.SetIterationTime(total * 1e-9);
+    state.counters["ns_per_record"] = total / static_cast<double>(nanoseconds.size());
+    state.counters["p999_us"] = at(0.999);
+    state.counters["p9999_us"] = at(0.9999);
+    state.counters["max_us"] = at(1);
+    state.counters["waits"] =
+        static_cast<double>(nanoseconds.end() - std::upper_bound(nanoseconds.begin(), nanoseconds.end(), 1'000'000));
+  }
 }
 
 void report_memory(benchmark::State& state, const std::string& contender) {
@@ -264,6 +320,30 @@ benchmark::internal::Benchmark* add(std::string name, Run run) {
   return benchmark::RegisterBenchmark(name.c_str(), run);
 }
 
+void add_record_grown() {
+  const auto add_one = [](const std::string& name, const std::function<std::unique_ptr<GrownStore>()>& make,
+                          std::size_t users, std::size_t most) {
+    add("record_grown/" + name, [=](benchmark::State& s) { run_record_grown(s, make, users, most); })
+        ->Iterations(1)
+        ->UseManualTime();
+  };
+  constexpr std::size_t all_items = 200'000;
+  add_one(
+      "seenby", [] { return make_seenby_grown(Growth::alone); }, user_count(), all_items);
+  add_one(
+      "seenby_history", [] { return make_seenby_grown(Growth::history); }, user_count(), all_items);
+  add_one(
+      "seenby_window", [] { return make_seenby_grown(Growth::window); }, user_count(), all_items);
+#if defined(PEERS_HAVE_BOOST)
+  add_one(
+      "boost_flat_map", [] { return make_boost_grown(); }, user_count(), all_items);
+#endif
+  // Eight million users of five items: what stalls is the index, the arena or the machine's page faults.
+  if (std::getenv("SEENBY_BENCH_10M") != nullptr)
+    add_one(
+        "seenby_8M_users", [] { return make_seenby_grown(Growth::alone); }, 8'000'000, 5);
+}
+
 void add_facade_over_kernel(const Contender& seenby) {
   add("facade_over_kernel/facade", [&seenby](benchmark::State& state) { run_requests(state, loaded(seenby), hot()); });
   add("facade_over_kernel/kernel", [](benchmark::State& state) {
@@ -317,6 +397,14 @@ void add_all(const std::vector<Contender>& all) {
       add(name, [one, name](benchmark::State& s) { run_fresh(s, one, name); });
     }
   }
+  for (const auto& [suffix, growth] : {std::pair{"_grown/", Growth::alone}, std::pair{"_window/", Growth::window}}) {
+    for (const Contender& one : grown_contenders(growth)) {
+      const std::string name = suffix + one.name;
+      add("request_cold" + name, [one, name](benchmark::State& s) { run_kept(s, one, name, cold()); });
+      add("request_hot" + name, [one, name](benchmark::State& s) { run_kept(s, one, name, hot()); });
+    }
+  }
+  add_record_grown();
   add_facade_over_kernel(all.front());
   add_sizes(all);
   if (std::getenv("SEENBY_BENCH_10M") != nullptr)

@@ -27,7 +27,7 @@ def compiler(build):
 def main():
     parts, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     keep = ("ns_per_check", "ns_per_request", "ns_per_insert", "bytes_per_user", "fpr", "gib", "p50_us", "p99_us",
-            "p999_us", "max_us")
+            "p999_us", "p9999_us", "max_us", "waits", "ns_per_record")
     figures, context = {}, {}
     for part in sorted(parts.glob("*.json")):
         data = json.loads(part.read_text())
