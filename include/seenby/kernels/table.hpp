@@ -104,6 +104,10 @@ SEENBY_DETAIL_BEGIN
 inline void check(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
   kernel().check(filter, digests, count, seen, Answers::replace);
 }
+/// seen[i] += 1 when the filter may contain digest i.
+inline void check_add(SplitBlockRef filter, DigestsRef digests, std::size_t count, std::uint8_t* seen) noexcept {
+  kernel().check(filter, digests, count, seen, Answers::add);
+}
 /// seen[i] = how many of two filters may contain digest i, from one mask for both.
 inline void check_pair(SplitBlockRef first, SplitBlockRef second, DigestsRef digests, std::size_t count,
                        std::uint8_t* seen) noexcept {

@@ -20,10 +20,10 @@ SEENBY_DETAIL_BEGIN
 
 /// Answers checks from a memory store. Writes nothing shared, allocates nothing; any thread.
 ///
-/// A request of few users with one part each is answered in one go: the users' slots are fetched first, then all their
-/// blocks, then a kernel runs over them, and only then the sequences are looked at again. Everything else goes user by
-/// user in chunks of candidates whose answers fit on the stack. A reader that keeps losing against writers takes the
-/// shard's lock.
+/// A request of few users with one part each (a filter, a table or a few digests) is answered in one go: the users'
+/// slots are fetched first, then all their blocks, then a kernel runs over them, and only then the sequences are looked
+/// at again. Everything else goes user by user in chunks of candidates whose answers fit on the stack. A reader that
+/// keeps losing against writers takes the shard's lock.
 template <std::size_t Words>
 class MemoryReader {
  public:
@@ -40,7 +40,7 @@ class MemoryReader {
                                     seen_by, status)) {
       return;
     }
-    if (check_at_once(request, digests, seen_by)) {
+    if (check_at_once(request, digests, newest, seen_by)) {
       for (std::size_t u = 0; u < request.count; ++u) {
         set_status(status[u], request.records[u].handle.kind() != RecordKind::none);
       }
@@ -98,19 +98,28 @@ class MemoryReader {
   static constexpr std::size_t chunk_size = 256;
 
   /// False when a user has several parts, or a writer got in between.
-  bool check_at_once(const Request<Words>& request, DigestSpan digests, std::uint8_t* seen_by) const noexcept {
+  bool check_at_once(const Request<Words>& request, DigestSpan digests, std::uint32_t newest,
+                     std::uint8_t* seen_by) const noexcept {
     std::array<SplitBlockRef, few_users> filters;
     std::size_t filter_count = 0;
     for (std::size_t u = 0; u < request.count; ++u) {
       const Handle handle = request.records[u].handle;
-      if (handle.kind() == RecordKind::extended || handle.kind() == RecordKind::table) return false;
+      if (handle.kind() == RecordKind::extended) return false;
       if (handle.kind() == RecordKind::filter) filters[filter_count++] = request.records[u].filter();
     }
     check_all(filters.data(), filter_count, digests.data(), digests.size(), seen_by);
     for (std::size_t u = 0; u < request.count; ++u) {
-      const Handle handle = request.records[u].handle;
-      if (handle.kind() != RecordKind::exact) continue;
-      digests_check_add(request.records[u].block, std::min(handle.items(), max_exact_items), digests.digests, seen_by);
+      const auto& [handle, block] = request.records[u];
+      if (handle.kind() == RecordKind::exact) {
+        digests_check_add(block, std::min(handle.items(), max_exact_items), digests.digests, seen_by);
+      } else if (handle.kind() == RecordKind::table) {
+        // A head that is being changed may say anything: it is believed as far as the block reaches.
+        const TableHead head = TableHead::of(load_word(block), handle.size());
+        if (!head.is_sound(handle.size())) return false;
+        if (state_.context.is_live(head.newest, newest)) {
+          check_add(table_ref(head, block, newest), digests.data(), digests.size(), seen_by);
+        }
+      }
     }
     for (std::size_t u = 0; u < request.count; ++u) {
       if (!request.users[u].unchanged()) return false;
@@ -124,13 +133,14 @@ class MemoryReader {
     std::uint32_t size;
     std::uint32_t slice;
     RecordKind kind;
-    std::uint64_t head = 0;  // of a table
+    std::uint64_t head;  // of a table
   };
   /// A user's live parts, oldest slice first.
   struct LiveParts {
     std::uint32_t count = 0;
     std::array<LivePart, max_parts> parts;
 
+    LiveParts() noexcept {}  // leaves the array as it is: 10 KB that most users need 40 bytes of
     void add(const LivePart& part) noexcept { parts[count++] = part; }
     [[nodiscard]] std::span<const LivePart> list() const noexcept { return {parts.data(), count}; }
   };
@@ -139,10 +149,13 @@ class MemoryReader {
       ages[i] = std::min(ages[i], fingerprint_age(table, digests[i]));
     }
   }
-  [[nodiscard]] FingerprintRef table_ref(const LivePart& part, std::uint32_t newest) const noexcept {
-    const TableHead head = TableHead::of(part.head, part.size);
-    const FingerprintView view = head.view(part.first);
+  [[nodiscard]] FingerprintRef table_ref(const TableHead& head, const std::uint64_t* block,
+                                         std::uint32_t newest) const noexcept {
+    const FingerprintView view = head.view(block);
     return head.shape.sliced ? view.ref(state_.context.window_at(std::max(newest, head.newest))) : view.ref();
+  }
+  [[nodiscard]] FingerprintRef table_ref(const LivePart& part, std::uint32_t newest) const noexcept {
+    return table_ref(TableHead::of(part.head, part.size), part.first, newest);
   }
   static void check_part(const LivePart& part, DigestSpan digests, std::uint8_t* hits) noexcept {
     if (part.kind == RecordKind::exact) {
@@ -154,15 +167,13 @@ class MemoryReader {
   }
   /// hits[i] = in how many parts digest i is.
   void check_parts(const LiveParts& live, std::uint32_t newest, DigestSpan digests, std::uint8_t* hits) const noexcept {
-    std::array<SplitBlockRef, max_parts> filters;
-    std::size_t count = 0;
+    std::fill_n(hits, digests.size(), std::uint8_t{0});
     for (const LivePart& part : live.list()) {
-      if (part.kind == RecordKind::filter) filters[count++] = blocks_ref(part.first, part.size);
-    }
-    check_all(filters.data(), count, digests.data(), digests.size(), hits);
-    for (const LivePart& part : live.list()) {
-      if (part.kind == RecordKind::exact) digests_check_add(part.first, part.size, digests.digests, hits);
-      if (part.kind == RecordKind::table) { check_add(table_ref(part, newest), digests.data(), digests.size(), hits); }
+      switch (part.kind) {
+        case RecordKind::exact: digests_check_add(part.first, part.size, digests.digests, hits); break;
+        case RecordKind::table: check_add(table_ref(part, newest), digests.data(), digests.size(), hits); break;
+        default: check_add(blocks_ref(part.first, part.size), digests.data(), digests.size(), hits);
+      }
     }
   }
 
