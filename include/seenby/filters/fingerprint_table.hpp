@@ -105,10 +105,13 @@ class FingerprintTable {
   /// never has: the table is then to be thrown away. One pass over both.
   [[nodiscard]] bool rebuild(const FingerprintView* from, std::span<FingerprintItem> items,
                              FingerprintWindow window) noexcept {
-    if (shape_.bytes() > 0) std::memset(body_, 0, static_cast<std::size_t>(shape_.bytes()));
     std::sort(items.begin(), items.end(),
               [](const FingerprintItem& a, const FingerprintItem& b) { return a.digest < b.digest; });
-    count_ = 0;
+    clear();
+    if (from != nullptr) {
+      if (copy_and_insert(*from, items, window)) return true;
+      clear();
+    }
     BucketEnds ends(*this);
     std::size_t next = 0;
     for (std::uint64_t bucket = 0; bucket < buckets(); ++bucket) {
@@ -173,6 +176,32 @@ class FingerprintTable {
     if (window.age(stored) <= window.age(slice)) return Inserted::present;
     *slice_at(at) = static_cast<std::byte>(slice);
     return Inserted::renewed;
+  }
+  void clear() noexcept {
+    if (shape_.bytes() > 0) std::memset(body_, 0, static_cast<std::size_t>(shape_.bytes()));
+    count_ = 0;
+  }
+  /// Where buckets and lanes stay as they are and there is only more room: copies, and inserts a few items. False where
+  /// that cannot be done, and what was written is of no use.
+  [[nodiscard]] bool copy_and_insert(const FingerprintView& from, std::span<const FingerprintItem> items,
+                                     FingerprintWindow window) noexcept {
+    constexpr std::size_t few = 32;
+    FingerprintShape same = from.shape();
+    same.capacity = shape_.capacity;
+    if (same != shape_ || items.size() > few || from.count() > shape_.capacity) return false;
+    const detail::FingerprintRef table = shape_.sliced ? from.ref(window) : from.ref();
+    count_ = from.count();
+    std::memcpy(body_, table.index, static_cast<std::size_t>(shape_.index_bytes()));
+    std::memcpy(lane_at(0), table.lanes, std::size_t{count_} * 2);
+    std::memcpy(tail_at(0), table.tails, std::size_t{count_} * shape_.tail_bytes);
+    if (shape_.sliced) {
+      std::memcpy(slice_at(0), table.slices, count_);
+      drop(window);
+    }
+    for (const FingerprintItem& item : items) {
+      if (insert(item, window) == Inserted::full) return false;
+    }
+    return true;
   }
   /// Writes as much of a fingerprint as a lane holds.
   void write_lane(std::uint32_t at, std::uint64_t fingerprint, std::uint8_t slice) noexcept {
