@@ -196,7 +196,7 @@ class FingerprintTable {
     std::memcpy(tail_at(0), table.tails, std::size_t{count_} * shape_.tail_bytes);
     if (shape_.sliced) {
       std::memcpy(slice_at(0), table.slices, count_);
-      drop(window);
+      if (from.oldest_age(window) > window.max_age) drop(window);
     }
     for (const FingerprintItem& item : items) {
       if (insert(item, window) == Inserted::full) return false;
