@@ -49,6 +49,49 @@ struct ReadyWindows {
   }
 };
 
+/// The windows of sixteen buckets, of which these are the ends and those of the buckets before; lanes count from `base`
+/// on, and `last` is where the last vector load begins. Says which are too long.
+struct SixteenWindows {
+  __m512i first;
+  __m512i bits;
+  __mmask16 too_long;
+
+  SEENBY_AVX512_INLINE static SixteenWindows of(__m512i from, __m512i ends, __m512i base, std::uint32_t last) noexcept {
+    const __m512i byte = _mm512_set1_epi32(0xFF);
+    const __m512i most = _mm512_set1_epi32(window_lanes);
+    const __m512i count = _mm512_and_si512(_mm512_sub_epi32(ends, from), byte);
+    const __m512i wanted = _mm512_add_epi32(base, _mm512_and_si512(from, byte));
+    const __m512i first = _mm512_min_epu32(wanted, _mm512_set1_epi32(static_cast<int>(last)));
+    const __m512i offset = _mm512_sub_epi32(wanted, first);
+    const __m512i ones = _mm512_sllv_epi32(_mm512_set1_epi32(1), count);
+    return {first, _mm512_sllv_epi32(_mm512_sub_epi32(ones, _mm512_set1_epi32(1)), offset),
+            static_cast<__mmask16>(_mm512_cmpgt_epu32_mask(count, most) | _mm512_cmpgt_epu32_mask(offset, most))};
+  }
+};
+
+/// As WindowIndex::prepare, sixteen buckets at once. `index_end` is where the bytes end that may be read.
+SEENBY_AVX512_INLINE void prepare_windows(const FingerprintRef& table, const std::byte* index_end,
+                                          WindowIndex<1>& index) noexcept {
+  const std::size_t groups = (std::size_t{1} << table.bucket_bits) / fingerprint_group;
+  if (table.bucket_bits == 0 || index_end - table.index < 1 + std::ptrdiff_t{fingerprint_group})
+    return index.prepare(table);
+  const std::uint32_t capacity = std::min(table.capacity, window_lanes);
+  const __m512i within = _mm512_set1_epi32(static_cast<int>((1U << capacity) - 1));
+  const __m512i no_window = _mm512_set1_epi32(static_cast<int>(LaneWindow::too_long));
+  for (std::size_t g = 0; g < std::max<std::size_t>(groups, 1); ++g) {
+    const std::byte* const ends = table.index + g * (1 + fingerprint_group);
+    const std::uint32_t base =
+        groups <= 1 ? 0 : load_shared<std::uint32_t>(table.index + groups * (1 + fingerprint_group) + 4 * g);
+    const auto windows = SixteenWindows::of(
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(ends))),
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(ends + 1))),
+        _mm512_set1_epi32(static_cast<int>(base)), std::max(table.capacity, window_lanes) - window_lanes);
+    _mm512_store_si512(index.first.data() + 16 * g, _mm512_mask_mov_epi32(windows.first, windows.too_long, no_window));
+    _mm512_store_si512(index.bits.data() + 16 * g,
+                       _mm512_maskz_and_epi32(static_cast<__mmask16>(~windows.too_long), windows.bits, within));
+  }
+}
+
 /// The same from the table's index, of several groups.
 struct GatheredWindows {
   const std::byte* index;
@@ -56,23 +99,13 @@ struct GatheredWindows {
   std::uint32_t last;
 
   SEENBY_AVX512_INLINE unsigned operator()(__m512i bucket, Windows& windows) const noexcept {
-    const __m512i byte = _mm512_set1_epi32(0xFF);
-    const __m512i most = _mm512_set1_epi32(window_lanes);
     const __m512i group = _mm512_srli_epi32(bucket, 4);
     const __m512i ends = _mm512_i32gather_epi32(_mm512_add_epi32(bucket, group), index, 1);
     const __m512i base = _mm512_i32gather_epi32(group, index + std::size_t{groups} * (1 + fingerprint_group), 4);
-    const __m512i from = _mm512_and_si512(ends, byte);
-    const __m512i count = _mm512_and_si512(_mm512_sub_epi32(_mm512_srli_epi32(ends, 8), from), byte);
-    const __m512i wanted = _mm512_add_epi32(base, from);
-    const __m512i first = _mm512_min_epu32(wanted, _mm512_set1_epi32(static_cast<int>(last)));
-    const __m512i offset = _mm512_sub_epi32(wanted, first);
-    const __m512i ones = _mm512_sllv_epi32(_mm512_set1_epi32(1), count);
-    const __m512i bits = _mm512_sllv_epi32(_mm512_sub_epi32(ones, _mm512_set1_epi32(1)), offset);
-    const auto too_long =
-        static_cast<__mmask16>(_mm512_cmpgt_epu32_mask(count, most) | _mm512_cmpgt_epu32_mask(offset, most));
-    _mm512_store_si512(windows.first, first);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(windows.bits), _mm512_cvtepi32_epi16(bits));
-    return too_long;
+    const auto found = SixteenWindows::of(ends, _mm512_srli_epi32(ends, 8), base, last);
+    _mm512_store_si512(windows.first, found.first);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(windows.bits), _mm512_cvtepi32_epi16(found.bits));
+    return found.too_long;
   }
 };
 
@@ -172,7 +205,7 @@ SEENBY_AVX512 inline void check_fingerprints(const FingerprintRef& original, Dig
         GatheredWindows{table.index, (1U << table.bucket_bits) / fingerprint_group, table.capacity - window_lanes});
   }
   WindowIndex<1> index;
-  index.prepare(table);
+  prepare_windows(table, original.lanes + 2 * std::size_t{original.capacity}, index);
   check(ReadyWindows{index, table.bucket_bits});
 }
 
