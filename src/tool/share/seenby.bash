@@ -12,7 +12,7 @@ _seenby() {
   if [[ $prev == --* && $help =~ [[:space:]]$prev\ [A-Z]+:\{([^}]*)\} ]]; then
     words=${BASH_REMATCH[1]//,/ }
   elif [[ $cur == -* ]]; then
-    words=$(sed -n 's/^  \(-h,\)\{0,1\}\(--[a-z-]*\).*/\2/p' <<<"$help")
+    words=$(sed -n 's/^  \(-h,\)\{0,1\}\(--[a-z0-9-]*\).*/\2/p' <<<"$help")
   elif [[ -z $command ]]; then
     words=$(sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p' <<<"$help")
   fi

@@ -33,7 +33,9 @@ complete_bash() {
 }
 diff <(printf '%s\n' "${commands[@]}" | sort) <(complete_bash "" | sort) || fail "bash: the commands"
 [ "$(complete_bash pl)" = plan ] || fail "bash: seenby pl<TAB> gave '$(complete_bash pl)'"
-diff <(options replay) <(complete_bash replay -- | sort) || fail "bash: the options of replay"
+for command in "${commands[@]}"; do
+  diff <(options "$command") <(complete_bash "$command" -- | sort) || fail "bash: the options of $command"
+done
 [ "$(complete_bash replay --pa)" = --page ] || fail "bash: seenby replay --pa<TAB>"
 [ "$(complete_bash plan --layout sp)" = split-block ] || fail "bash: seenby plan --layout sp<TAB>"
 [ "$(complete_bash replay READ)" = README.md ] || fail "bash: files"
