@@ -143,6 +143,16 @@ template <IntegerItem T>
   x ^= x >> 31;
   return x;
 }
+/// Its inverse: the factors are those of mix64 inverted modulo 2^64.
+[[nodiscard]] constexpr std::uint64_t unmix64(std::uint64_t x) noexcept {
+  x ^= x >> 31 ^ x >> 62;
+  x *= 0x319642b2d24d8ec3U;
+  x ^= x >> 27 ^ x >> 54;
+  x *= 0x96de1b173f119089U;
+  x ^= x >> 30 ^ x >> 60;
+  return x;
+}
+static_assert(unmix64(mix64(0x0123456789abcdefU)) == 0x0123456789abcdefU);
 
 SEENBY_DETAIL_END
 

@@ -277,6 +277,15 @@ Result<bool> Transaction::erase(std::string_view key) {
   return true;
 }
 
+Result<bool> Transaction::swap(const BlobSwap& swap) {
+  if (swap.desired) return compare_and_swap(swap.key, swap.expected, *swap.desired);
+  auto current = load(swap.key);
+  if (!current) return std::move(current).error();
+  if (*current != swap.expected) return false;
+  if (!swap.expected) return true;
+  return erase(swap.key);
+}
+
 Result<std::optional<Blob>> Environment::load(std::string_view key) const {
   return state_->read([&](MDB_txn* transaction) { return get(transaction, state_->table, key); });
 }
@@ -304,6 +313,50 @@ Result<bool> Environment::erase(std::string_view key) {
   });
   if (!done) return std::move(done).error();
   return erased;
+}
+
+Result<std::vector<std::optional<Blob>>> Environment::load_many(std::span<const std::string> keys) const {
+  return state_->read([&](MDB_txn* transaction) -> Result<std::vector<std::optional<Blob>>> {
+    std::vector<std::optional<Blob>> values;
+    values.reserve(keys.size());
+    for (const std::string& key : keys) {
+      auto value = get(transaction, state_->table, key);
+      if (!value) return std::move(value).error();
+      values.push_back(*std::move(value));
+    }
+    return values;
+  });
+}
+
+Result<std::vector<bool>> Environment::swap_many(std::span<const BlobSwap> swaps) {
+  std::vector<bool> swapped;
+  auto done = transact([&](Transaction& transaction) -> Result<void> {
+    swapped.clear();
+    for (const BlobSwap& swap : swaps) {
+      auto won = transaction.swap(swap);
+      if (!won) return std::move(won).error();
+      swapped.push_back(*won);
+    }
+    return {};
+  });
+  if (!done) return std::move(done).error();
+  return swapped;
+}
+
+Result<bool> Environment::swap_all(std::span<const BlobSwap> swaps) {
+  bool all = false;
+  const Error lost{ErrorCode::conflict, "seenby: expected values as they were read"};
+  auto done = transact([&](Transaction& transaction) -> Result<void> {
+    all = true;
+    for (const BlobSwap& swap : swaps) {
+      auto won = transaction.swap(swap);
+      if (!won) return std::move(won).error();
+      all = all && *won;
+    }
+    return all ? Result<void>{} : Result<void>{lost};
+  });
+  if (!done && all) return std::move(done).error();
+  return all;
 }
 
 Result<void> Environment::transact(const std::function<Result<void>(Transaction&)>& change) {

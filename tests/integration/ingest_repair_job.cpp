@@ -132,9 +132,9 @@ TEST_CASE("A sweep keeps its pace, stops when asked, and goes on past a user who
   CHECK(slow.sweep().or_throw().users == 20);
   CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(190));
   std::stop_source stop;
-  RepairJob stopped(history, store, {.progress = [&](const RepairProgress& now) {
-                      if (now.users == 5) stop.request_stop();
-                    }});
+  RepairJob stopped(history, store, {.users_per_second = 100, .progress = [&](const RepairProgress& now) {
+                                       if (now.users == 5) stop.request_stop();
+                                     }});
   CHECK(stopped.sweep(stop.get_token()).or_throw().users == 5);
   blobs.state().down = true;
   CHECK(RepairJob(history, store).sweep().or_throw().errors == 20);

@@ -148,7 +148,7 @@ TEST_CASE("A worker's flush is one BF.MADD a user, all in one round trip", "[red
   server->call({"CONFIG", "RESETSTAT"});
   const std::vector<std::uint64_t> first{1, 2, 3};
   const std::vector<std::uint64_t> second{7, 9};
-  const std::vector<UserItems<std::string, std::uint64_t>> flush{{"userA", first}, {"userB", second}};
+  const std::vector<RecordRequest<std::string, std::uint64_t>> flush{{"userA", {first, {}}}, {"userB", {second, {}}}};
   const auto outcomes = store.record_many(flush);
   REQUIRE(outcomes.size() == 2);
   CHECK(outcomes[0].value().newly_added == 3);
@@ -297,10 +297,10 @@ TEST_CASE("RedisBloom on a cluster: every node's users in one request", "[redis]
   seenby::test::RedisCluster cluster("redis-server", false, {"--loadmodule", module});
   Store store(cluster.url(), {.capacity = 100});
   std::vector<std::string> users;
-  std::vector<UserItems<std::string, std::uint64_t>> flush;
+  std::vector<RecordRequest<std::string, std::uint64_t>> flush;
   const std::vector<std::uint64_t> items = numbers(1, 20);
   for (int i = 0; i < 30; ++i) users.push_back("user" + std::to_string(i));
-  for (const std::string& user : users) flush.push_back({user, items});
+  for (const std::string& user : users) flush.push_back({user, {items, {}}});
   for (const auto& outcome : store.record_many(flush)) CHECK(outcome.value().newly_added == items.size());
   for (std::size_t i = 0; i < 3; ++i) CHECK(cluster.node(i).call_integer({"DBSIZE"}) > 2);
   const CheckAnswer answer = ask(store, users, items);

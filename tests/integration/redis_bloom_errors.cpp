@@ -156,7 +156,7 @@ TEST_CASE("Many users' items are one command a user, sent together", "[redis][bl
   Store store(peer.url());
   const std::vector<std::string> first{"media1", "media2"};
   const std::vector<std::string> second{"media7", "media9"};
-  const std::vector<UserItems<std::string, std::string>> flush{{"userA", first}, {"userB", second}};
+  const std::vector<RecordRequest<std::string, std::string>> flush{{"userA", {first, {}}}, {"userB", {second, {}}}};
   for (const auto& outcome : store.record_many(flush)) CHECK(outcome.value().newly_added == 2);
   const auto commands = peer.commands();
   REQUIRE(commands.size() == 3);

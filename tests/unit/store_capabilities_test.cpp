@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// README.md's table of stores, held: what each store that needs no server can do beyond the concept.
+// README.md's table of stores, held: what each store can do beyond the concept. No server is asked.
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
@@ -8,8 +8,13 @@
 #include <string>
 #include <string_view>
 
+#include "seenby/histories/memory_history.hpp"
+#include "seenby/lmdb/store.hpp"
+#include "seenby/redis/bloom_store.hpp"
+#include "seenby/redis/store.hpp"
 #include "seenby/select/requirements.hpp"
 #include "seenby/stores/blob_store.hpp"
+#include "seenby/stores/history_store.hpp"
 #include "seenby/stores/memory_store.hpp"
 #include "seenby/stores/salted_store.hpp"
 
@@ -22,11 +27,13 @@ struct Capabilities {
   bool merge = false;   ///< merge_users
   bool age = false;     ///< how long ago, for windows
   bool batch = false;   ///< many requests in one call
+  bool many = false;    ///< many users' records in one call
   bool expect = false;  ///< told of a request's users ahead
   bool remote = false;  ///< one big question beats several small ones
   bool timed = false;   ///< a late event goes where it belongs
   bool replay = false;  ///< rebuilt from a history
   bool hides = false;   ///< keeps what users hid and saw last
+  bool marks = false;   ///< shares what is in flight
   friend constexpr bool operator==(const Capabilities&, const Capabilities&) = default;
 };
 
@@ -34,27 +41,25 @@ template <class Store>
 constexpr Capabilities capabilities_of{.merge = seenby::detail::MergingStore<Store>,
                                        .age = seenby::AgeingStore<Store>,
                                        .batch = seenby::BatchingStoreFor<Store, Item>,
+                                       .many = seenby::ManyRecordingStoreFor<Store, Item>,
                                        .expect = seenby::ExpectingStoreFor<Store, Item>,
                                        .remote = seenby::RemoteStore<Store>,
-                                       .timed = seenby::detail::TimedStoreFor<Store, Item>,
+                                       .timed = seenby::TimedStoreFor<Store, Item>,
                                        .replay = seenby::ReplayableStore<Store>,
-                                       .hides = seenby::HidingStore<Store>};
+                                       .hides = seenby::HidingStore<Store>,
+                                       .marks = seenby::MarkingStore<Store>};
 
 using Memory = seenby::MemoryStore<std::uint64_t>;
 static_assert(seenby::FilterStoreFor<Memory, Item>);
 static_assert(capabilities_of<Memory> == Capabilities{.merge = true,
                                                       .age = true,
                                                       .batch = true,
+                                                      .many = true,
                                                       .expect = true,
-                                                      .remote = false,
                                                       .timed = true,
                                                       .replay = true,
                                                       .hides = true});
 static_assert(capabilities_of<seenby::MemoryStore<std::string>> == capabilities_of<Memory>);
-
-using Salted = seenby::SaltedStore<Memory>;
-static_assert(seenby::FilterStoreFor<Salted, Item>);
-static_assert(seenby::ReplayableStore<Salted> && !seenby::RemoteStore<Salted> && !seenby::HidingStore<Salted>);
 
 struct Backend {
   seenby::Result<std::optional<seenby::Blob>> load(std::string_view);
@@ -63,8 +68,41 @@ struct Backend {
 };
 using Values = seenby::BlobStore<Backend>;
 static_assert(seenby::FilterStoreFor<Values, Item>);
-static_assert(seenby::ReplayableStore<Values> && seenby::RemoteStore<Values> && seenby::HidingStore<Values>);
-static_assert(!capabilities_of<Values>.merge && capabilities_of<Values>.batch);
+constexpr Capabilities of_values{.merge = true,
+                                 .age = true,
+                                 .batch = true,
+                                 .many = true,
+                                 .remote = true,
+                                 .timed = true,
+                                 .replay = true,
+                                 .hides = true,
+                                 .marks = true};
+static_assert(capabilities_of<Values> == of_values);
+
+using Lmdb = seenby::LmdbStore<std::uint64_t>;
+static_assert(seenby::FilterStoreFor<Lmdb, Item>);
+static_assert(!seenby::RemoteStore<Lmdb> && capabilities_of<Lmdb>.many && capabilities_of<Lmdb>.merge);
+static_assert(capabilities_of<Lmdb>.marks && capabilities_of<Lmdb>.hides && capabilities_of<Lmdb>.timed);
+
+using Redis = seenby::redis::RedisStore<std::uint64_t>;
+static_assert(seenby::FilterStoreFor<Redis, Item>);
+static_assert(capabilities_of<Redis>.merge && capabilities_of<Redis>.age && capabilities_of<Redis>.batch);
+static_assert(capabilities_of<Redis>.many && capabilities_of<Redis>.remote && capabilities_of<Redis>.replay);
+static_assert(capabilities_of<Redis>.hides && capabilities_of<Redis>.marks);
+
+using Bloom = seenby::redis::RedisBloomStore<std::uint64_t>;
+static_assert(seenby::FilterStoreFor<Bloom, Item>);
+static_assert(capabilities_of<Bloom>.batch && capabilities_of<Bloom>.many && capabilities_of<Bloom>.remote);
+
+using Salted = seenby::SaltedStore<Memory>;
+static_assert(seenby::FilterStoreFor<Salted, Item>);
+static_assert(capabilities_of<Salted> ==
+              Capabilities{.age = true, .batch = true, .many = true, .timed = true, .replay = true, .hides = true});
+static_assert(capabilities_of<seenby::SaltedStore<Values>>.marks && capabilities_of<seenby::SaltedStore<Lmdb>>.marks);
+
+using Exact = seenby::HistoryStore<seenby::MemoryHistory<std::uint64_t, Item>>;
+static_assert(seenby::FilterStoreFor<Exact, Item>);
+static_assert(capabilities_of<Exact>.merge && capabilities_of<Exact>.many && capabilities_of<Exact>.timed);
 
 }  // namespace
 

@@ -102,13 +102,14 @@ class FingerprintTable {
 
   /// Fills this table with the live lanes of another (null: none), which may not share its bytes, and with `items`,
   /// which it sorts. Writes every byte. False when it has too little capacity, which a grown_shape() for all of them
-  /// never has: the table is then to be thrown away. One pass over both.
-  [[nodiscard]] bool rebuild(const FingerprintView* from, std::span<FingerprintItem> items,
-                             FingerprintWindow window) noexcept {
+  /// never has: the table is then to be thrown away. One pass over both. `also`: a second table, another user's, for a
+  /// united_shape(); a lane that the first has as well is taken once, with the newer slice.
+  [[nodiscard]] bool rebuild(const FingerprintView* from, std::span<FingerprintItem> items, FingerprintWindow window,
+                             const FingerprintView* also = nullptr) noexcept {
     std::sort(items.begin(), items.end(),
               [](const FingerprintItem& a, const FingerprintItem& b) { return a.digest < b.digest; });
     clear();
-    if (from != nullptr) {
+    if (from != nullptr && also == nullptr) {
       if (copy_and_insert(*from, items, window)) return true;
       clear();
     }
@@ -117,7 +118,8 @@ class FingerprintTable {
     for (std::uint64_t bucket = 0; bucket < buckets(); ++bucket) {
       const std::uint32_t first = count_;
       ends.begin(bucket, first);
-      if (from != nullptr && !take_bucket(*from, bucket, window)) return false;
+      if (from != nullptr && !take_bucket(*from, bucket, no_lane, window)) return false;
+      if (also != nullptr && !take_bucket(*also, bucket, first, window)) return false;
       for (; next < items.size() && detail::fingerprint_bucket(items[next].digest, shape_.bucket_bits) == bucket;
            ++next) {
         const detail::LaneRun run{first, count_ - first};
@@ -135,6 +137,7 @@ class FingerprintTable {
 
  private:
   static constexpr std::uint64_t no_bits = std::uint64_t{1} << 63;  // a fingerprint that matches its whole bucket
+  static constexpr std::uint32_t no_lane = UINT32_MAX;
 
   [[nodiscard]] std::uint64_t buckets() const noexcept { return std::uint64_t{1} << shape_.bucket_bits; }
   [[nodiscard]] std::byte* lane_at(std::uint32_t at) const noexcept {
@@ -203,10 +206,14 @@ class FingerprintTable {
     }
     return true;
   }
-  /// Writes as much of a fingerprint as a lane holds.
-  void write_lane(std::uint32_t at, std::uint64_t fingerprint, std::uint8_t slice) noexcept {
+  /// As much of a fingerprint as a lane holds.
+  [[nodiscard]] std::uint64_t cut(std::uint64_t fingerprint) const noexcept {
     const std::uint32_t bits = shape_.fingerprint_bits() + 1;
-    if ((fingerprint << bits) != 0) fingerprint |= std::uint64_t{1} << (64 - bits);
+    if ((fingerprint << bits) == 0) return fingerprint;
+    return ((fingerprint >> (64 - bits)) | 1) << (64 - bits);
+  }
+  void write_lane(std::uint32_t at, std::uint64_t fingerprint, std::uint8_t slice) noexcept {
+    fingerprint = cut(fingerprint);
     detail::store_le(lane_at(at), static_cast<std::uint16_t>(fingerprint >> 48));
     for (std::uint32_t i = 0; i < shape_.tail_bytes; ++i) {
       tail_at(at)[i] = static_cast<std::byte>((fingerprint >> (40 - 8 * i)) & 0xFFU);
@@ -277,19 +284,22 @@ class FingerprintTable {
   };
 
   /// The live lanes of another table that belong to a bucket of this one.
-  [[nodiscard]] bool take_bucket(const FingerprintView& from, std::uint64_t bucket, FingerprintWindow window) noexcept {
+  [[nodiscard]] bool take_bucket(const FingerprintView& from, std::uint64_t bucket, std::uint32_t twins_from,
+                                 FingerprintWindow window) noexcept {
     const int given = shape_.bucket_bits - from.shape().bucket_bits;
-    if (given >= 0) return take_lanes(from, bucket >> given, given, given == 0 ? 0 : bucket << (64 - given), window);
+    if (given >= 0) {
+      return take_lanes(from, bucket >> given, given, given == 0 ? 0 : bucket << (64 - given), twins_from, window);
+    }
     for (std::uint64_t i = 0; i < std::uint64_t{1} << -given; ++i) {
-      if (!take_lanes(from, (bucket << -given) | i, given, i << (64 + given), window)) return false;
+      if (!take_lanes(from, (bucket << -given) | i, given, i << (64 + given), twins_from, window)) return false;
     }
     return true;
   }
   /// Each lane gives its first `given` bits, which must be those of `number`, to the bucket's number; one with fewer
   /// is copied to every bucket they may have named. Where `given` is negative, the bucket gives its last bits to the
-  /// lane.
+  /// lane. A lane equal to one from `twins_from` on is not taken again.
   [[nodiscard]] bool take_lanes(const FingerprintView& from, std::uint64_t bucket, int given, std::uint64_t number,
-                                FingerprintWindow window) noexcept {
+                                std::uint32_t twins_from, FingerprintWindow window) noexcept {
     const detail::FingerprintRef table = from.shape().sliced ? from.ref(window) : from.ref();
     const detail::LaneRun run = lanes_of(table, bucket);
     for (std::uint32_t at = run.first; at < run.first + run.count; ++at) {
@@ -300,7 +310,13 @@ class FingerprintTable {
       if (compared > 0 && ((lane ^ number) >> (64 - compared)) != 0) continue;
       const std::uint64_t fingerprint = given < 0 ? lane >> -given | number : bits >= given ? lane << given : no_bits;
       const auto slice = table.slices == nullptr ? window.newest : std::to_integer<std::uint8_t>(table.slices[at]);
-      if (!append(fingerprint, slice)) return false;
+      std::uint32_t twin = twins_from;
+      while (twin < count_ && load_lane(view().ref(), twin) != cut(fingerprint)) ++twin;
+      if (twin < count_) {
+        renew(twin, slice, window);
+      } else if (!append(fingerprint, slice)) {
+        return false;
+      }
     }
     return true;
   }

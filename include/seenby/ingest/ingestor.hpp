@@ -28,7 +28,7 @@
 #include "seenby/ingest/rate_limit.hpp"
 #include "seenby/result.hpp"
 #include "seenby/stores/filter_store.hpp"
-#include "seenby/stores/slice_clock.hpp"
+#include "seenby/stores/record_many.hpp"
 
 namespace seenby {
 
@@ -40,9 +40,10 @@ concept EventSink = requires(
 };
 
 /// Drains a queue of events, a batch at a time: validates them, drops what is no sight and what comes twice, appends
-/// the rest to the history, **then** records them in the store, one record a user (and slice of the window), **then**
-/// acknowledges the batch. Whenever it dies, the queue delivers what was not acknowledged again; the history takes an
-/// event once, and a filter does not change by what it holds. Nothing is in a filter before it is durable.
+/// the rest to the history, **then** records them in the store, one record a user and all of them in one go where the
+/// store can (ManyRecordingStoreFor), **then** acknowledges the batch. Whenever it dies, the queue delivers what was
+/// not acknowledged again; the history takes an event once, and a filter does not change by what it holds. Nothing is
+/// in a filter before it is durable.
 ///
 /// While the history or the store cannot be reached, the batch is held and tried again from the step that failed.
 ///
@@ -63,7 +64,6 @@ class Ingestor {
         history_(history),
         store_(store),
         options_(std::move(options)),
-        slices_(store.policy()),
         rate_limit_(options_.rate_limit) {}
 
   /// Reads and ingests one batch; how many messages it had, 0 when none came within `wait`. After an error
@@ -115,11 +115,7 @@ class Ingestor {
  private:
   using Delivered = typename Queue::Delivered;
   using Counter = std::atomic<std::uint64_t>;
-  /// The events of one user that one record takes.
-  struct Group {
-    std::size_t begin;
-    std::size_t end;
-  };
+  using Request = RecordRequest<User, Item>;
 
   static void count(Counter& counter, std::uint64_t by) noexcept { counter.fetch_add(by, std::memory_order_relaxed); }
 
@@ -262,61 +258,29 @@ class Ingestor {
 
   // Record
 
-  /// Puts each user's events together, and within them each slice's.
+  /// Puts each user's events together.
   void group() {
-    const auto slice = [&](const Event& event) { return slices_.number(event.seen_at); };
-    std::stable_sort(events_.begin(), events_.end(), [&](const Event& a, const Event& b) {
-      return a.user != b.user ? a.user < b.user : slice(a) < slice(b);
-    });
-    groups_.clear();
-    for (std::size_t i = 0; i < events_.size(); ++i) {
-      if (i == 0 || events_[i].user != events_[i - 1].user || slice(events_[i]) != slice(events_[i - 1])) {
-        groups_.push_back({i, i});
-      }
-      groups_.back().end = i + 1;
-    }
-    position_ = 0;
+    groups_.assign(
+        events_.size(), store_.hasher(), [&](std::size_t i) -> const User& { return events_[i].user; },
+        [&](std::size_t i) { return std::move(events_[i].item); }, [&](std::size_t i) { return events_[i].seen_at; });
+    unrecorded_requests_.assign(groups_.requests().begin(), groups_.requests().end());
   }
+  /// All users in one go; again those whom waiting may help.
   Result<void> record() {
     before(IngestStep::record);
-    for (; position_ < groups_.size(); ++position_) {
-      const Group group = groups_[position_];
-      const std::size_t size = group.end - group.begin;
-      auto done = record_group(std::span(events_).subspan(group.begin, size));
-      if (done) {
-        count(recorded_, size);
-      } else if (passes(done.error().code)) {
-        return std::move(done).error();
-      } else {
-        count(unrecorded_, size);
-        if (options_.unrecorded) options_.unrecorded(done.error());
-      }
-    }
+    const auto outcomes = detail::record_requests(store_, std::span<const Request>(unrecorded_requests_));
+    Result<void> held;
+    std::size_t next = 0;
+    std::erase_if(unrecorded_requests_, [&](const Request& request) {
+      const Result<RecordOutcome>& outcome = outcomes[next++];
+      if (!outcome && passes(outcome.error().code)) return held = outcome.error(), false;
+      count(outcome ? recorded_ : unrecorded_, request.batch.size());
+      if (!outcome && options_.unrecorded) options_.unrecorded(outcome.error());
+      return true;
+    });
+    if (!held) return held;
     next_ = IngestStep::acknowledge;
     return {};
-  }
-  Result<RecordOutcome> record_group(std::span<const Event> events) {
-    using Batch = ItemBatch<Item>;
-    constexpr bool timed = requires(const User& user, const Batch& batch, Time when) {
-      { store_.record(user, batch, when) } -> std::same_as<Result<RecordOutcome>>;
-    };
-    items_.clear();
-    digests_.clear();
-    Time latest = all_time;
-    for (const Event& event : events) {
-      // A store without times takes what is within the window as seen now.
-      if (!timed && !within_window(event.seen_at, options_.clock(), store_.policy().window)) continue;
-      items_.push_back(event.item);
-      digests_.push_back(store_.hasher()(event.item));
-      latest = std::max(latest, event.seen_at);
-    }
-    if (items_.empty()) return RecordOutcome{};
-    const User& user = events.front().user;
-    if constexpr (timed) {
-      return store_.record(user, Batch{items_, digests_}, latest);
-    } else {
-      return store_.record(user, Batch{items_, digests_});
-    }
   }
   /// Whether waiting may help.
   [[nodiscard]] static bool passes(ErrorCode code) noexcept {
@@ -335,7 +299,6 @@ class Ingestor {
   History& history_;
   Store& store_;
   IngestOptions options_;
-  detail::SliceClock slices_;
   RateLimit rate_limit_;
 
   // The batch in hand.
@@ -344,10 +307,9 @@ class Ingestor {
   std::vector<typename Queue::receipt_type> receipts_;
   std::vector<Event> events_;
   std::vector<ImpressionEvent> anonymous_events_;
-  std::vector<Group> groups_;
-  std::vector<Item> items_;
-  std::vector<Digest> digests_;
-  std::size_t position_ = 0;  // of the delivery, later of the group, that comes next
+  detail::EventGroups<User, Item> groups_;
+  std::vector<Request> unrecorded_requests_;
+  std::size_t position_ = 0;  // of the delivery that comes next
   Time mark_{};
   std::unordered_set<std::uint64_t> recent_;  // what sessions saw, in two generations
   std::unordered_set<std::uint64_t> older_;

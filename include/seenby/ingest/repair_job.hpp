@@ -24,7 +24,7 @@
 #include "seenby/histories/history.hpp"
 #include "seenby/result.hpp"
 #include "seenby/stores/filter_store.hpp"
-#include "seenby/stores/slice_clock.hpp"
+#include "seenby/stores/record_many.hpp"
 
 namespace seenby {
 
@@ -89,7 +89,7 @@ struct RepairOptions {
 /// A missing filter is made by one record; a store that reads the history (`set_replay`) rebuilds the whole window
 /// then, at once, so that no reader finds half of it. What an existing filter lacks is recorded. A filter over its
 /// budget is rebuilt where the store can (`rebuild`), and told of where it cannot. Nothing is deleted: hides and items
-/// that the history does not know stay.
+/// that the history does not know stay. A sweep records what up to a thousand users lack in one go (record_many).
 ///
 /// History and store must outlive it. Thread-safe: two calls for one user are one repair.
 template <EventHistory History, class Store>
@@ -101,7 +101,7 @@ class RepairJob {
 
   /// Writes nothing before `repair` or `sweep` is called.
   RepairJob(History& history, Store& store, RepairOptions options = {})
-      : history_(history), store_(store), options_(std::move(options)), slices_(store.policy()) {}
+      : history_(history), store_(store), options_(std::move(options)) {}
 
   /// Checks one user, and repairs. Where another thread is at it, waits for it and checks again: once it is repaired
   /// that costs a look. Errors: the history's, the store's.
@@ -119,8 +119,9 @@ class RepairJob {
     return std::optional<Repair>{*done};
   }
 
-  /// Repairs all users of the history, page by page, until asked to stop. An error of the history while it lists users
-  /// ends the sweep; a user's own error is counted, and the sweep goes on.
+  /// Repairs all users of the history, page by page, until asked to stop: then it ends with the users in hand, at most
+  /// a thousand. An error of the history while it lists users ends the sweep; a user's own error is counted, and the
+  /// sweep goes on.
   Result<RepairProgress> sweep(const std::stop_token& stop = {}) {
     RepairProgress progress;
     std::optional<User> after;
@@ -128,11 +129,14 @@ class RepairJob {
     for (;;) {
       auto page = history_.users(after, options_.page);
       if (!page) return std::move(page).error();
-      for (const User& user : *page) {
+      const auto users = std::span<const User>(*page);
+      for (std::size_t first = 0; first < users.size(); first += together()) {
         if (stop.stop_requested()) return progress;
         keep_pace(begin, progress.users);
-        add(progress, repair(user));
-        if (options_.progress) options_.progress(progress);
+        for (const auto& done : repair_many(users.subspan(first, std::min(together(), users.size() - first)))) {
+          add(progress, done);
+          if (options_.progress) options_.progress(progress);
+        }
       }
       if (page->size() < options_.page) return progress;
       after = page->back();
@@ -140,49 +144,134 @@ class RepairJob {
   }
 
  private:
+  using Request = RecordRequest<User, Item>;
+  /// What was found of one user.
+  struct Found {
+    Repair repair{};
+    std::vector<Item> lacking{};  ///< what their filter lacks, the oldest first
+    std::vector<Digest> digests{};
+    std::vector<Time> when{};
+  };
+  /// Users that this call repairs, until its end.
+  class Running {
+   public:
+    Running(RepairJob& job, std::vector<User> users) : job_(job), users_(std::move(users)) {}
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    ~Running() {
+      {
+        const std::lock_guard ending(job_.mutex_);
+        for (const User& user : users_) job_.running_.erase(user);
+      }
+      job_.ended_.notify_all();
+    }
+
+   private:
+    RepairJob& job_;
+    std::vector<User> users_;
+  };
+
   Result<Repair> run(const User& user, std::unique_lock<std::mutex> lock) {
     running_.insert(user);
     lock.unlock();
-    struct End {
-      RepairJob& job;
-      const User& user;
-      ~End() {
-        {
-          const std::lock_guard ending(job.mutex_);
-          job.running_.erase(user);
-        }
-        job.ended_.notify_all();
+    const Running running(*this, {user});
+    return std::move(check_and_repair(std::span(&user, 1)).front());
+  }
+  /// A sweep's users at once: what their filters lack is recorded in one go. Those that another thread is at come last.
+  std::vector<Result<Repair>> repair_many(std::span<const User> users) {
+    std::vector<User> mine;
+    std::vector<bool> is_mine;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const User& user : users) {
+        is_mine.push_back(running_.insert(user).second);
+        if (is_mine.back()) mine.push_back(user);
       }
-    } end{*this, user};
-    return check_and_repair(user);
+    }
+    std::vector<Result<Repair>> done = [&] {
+      const Running running(*this, mine);
+      return check_and_repair(mine);
+    }();
+    std::vector<Result<Repair>> all;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < users.size(); ++i)
+      all.push_back(is_mine[i] ? std::move(done[next++]) : repair(users[i]));
+    return all;
+  }
+  /// How many users a sweep repairs at once: as many as its pace allows in a hundredth of a second.
+  [[nodiscard]] std::size_t together() const noexcept {
+    constexpr double most = 1'000;
+    if (options_.users_per_second <= 0) return static_cast<std::size_t>(most);
+    return static_cast<std::size_t>(std::clamp(options_.users_per_second / 100, 1.0, most));
   }
 
-  Result<Repair> check_and_repair(const User& user) {
+  std::vector<Result<Repair>> check_and_repair(std::span<const User> users) {
+    std::vector<Result<Repair>> repairs;
+    std::vector<Found> all;
+    for (const User& user : users) {
+      Found& found = all.emplace_back();
+      auto looked = look(user, found);
+      repairs.push_back(looked ? Result<Repair>(found.repair) : Result<Repair>(std::move(looked).error()));
+    }
+    std::vector<Request> requests;
+    std::vector<std::size_t> of;
+    for (std::size_t i = 0; i < users.size(); ++i) {
+      const FilterState state = all[i].repair.found;
+      if (!repairs[i] || !options_.repair || state == FilterState::healthy || state == FilterState::expired) continue;
+      if constexpr (requires {
+                      { store_.rebuild(users[i]) } -> std::same_as<Result<void>>;
+                    }) {
+        auto done = store_.rebuild(users[i]);
+        note(repairs[i], done ? nullptr : &done.error());
+      } else if (state != FilterState::over_budget) {
+        requests.push_back({users[i], ItemBatch<Item>{all[i].lacking, all[i].digests}, all[i].when});
+        of.push_back(i);
+      }
+    }
+    const auto outcomes = detail::record_requests(store_, std::span<const Request>(requests));
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      note(repairs[of[i]], outcomes[i] ? nullptr : &outcomes[i].error());
+    }
+    return repairs;
+  }
+  static void note(Result<Repair>& repair, const Error* error) {
+    if (error != nullptr) {
+      repair = *error;
+    } else {
+      repair->repaired = true;
+    }
+  }
+
+  Result<void> look(const User& user, Found& found) {
     const StorePolicy& policy = store_.policy();
     auto seen = history_.seen_since(user, window_start(policy.clock(), policy.window));
     if (!seen) return std::move(seen).error();
-    Repair repair;
+    std::stable_sort(seen->begin(), seen->end(), [](const auto& a, const auto& b) { return a.seen_at < b.seen_at; });
+    Repair& repair = found.repair;
     repair.items = seen->size();
     std::vector<Item> items;
     for (const auto& entry : *seen) items.push_back(entry.item);
-    std::vector<std::uint8_t> found;
-    auto known = ask(user, items, found);
+    std::vector<std::uint8_t> answers;
+    auto known = ask(user, items, answers);
     if (!known) return std::move(known).error();
     if (!*known) {
       repair.found = items.empty() ? FilterState::expired : FilterState::lost;
     } else {
-      repair.false_negatives = static_cast<std::uint64_t>(std::count(found.begin(), found.end(), std::uint8_t{0}));
+      repair.false_negatives = static_cast<std::uint64_t>(std::count(answers.begin(), answers.end(), std::uint8_t{0}));
       if (repair.false_negatives != 0) repair.found = FilterState::incomplete;
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (*known && answers[i] != 0) continue;
+      found.digests.push_back(store_.hasher()(items[i]));
+      found.lacking.push_back(std::move(items[i]));
+      found.when.push_back((*seen)[i].seen_at);
     }
     if (repair.found == FilterState::healthy) {
       auto over = over_budget(user);
       if (!over) return std::move(over).error();
       if (*over) repair.found = FilterState::over_budget;
     }
-    auto repaired = repair_user(user, repair.found, *seen, found);
-    if (!repaired) return std::move(repaired).error();
-    repair.repaired = *repaired;
-    return repair;
+    return {};
   }
 
   /// Whether the filter answered; its answers in `found`.
@@ -226,50 +315,6 @@ class RepairJob {
     }
   }
 
-  /// Whether anything was done.
-  Result<bool> repair_user(const User& user, FilterState state, const std::vector<SeenItem<Item>>& seen,
-                           const std::vector<std::uint8_t>& found) {
-    if (!options_.repair || state == FilterState::healthy || state == FilterState::expired) return false;
-    if constexpr (requires {
-                    { store_.rebuild(user) } -> std::same_as<Result<void>>;
-                  }) {
-      if (auto done = store_.rebuild(user); !done) return std::move(done).error();
-      return true;
-    } else {
-      if (state == FilterState::over_budget) return false;
-      return record(user, state == FilterState::lost, seen, found);
-    }
-  }
-  /// Records what the filter lacks, slice by slice, the newest first: by then a store with a replay has all.
-  Result<bool> record(const User& user, bool all, const std::vector<SeenItem<Item>>& seen,
-                      const std::vector<std::uint8_t>& found) {
-    std::vector<SeenItem<Item>> lacking;
-    for (std::size_t i = 0; i < seen.size(); ++i) {
-      if (all || found[i] == 0) lacking.push_back(seen[i]);
-    }
-    const auto slice = [&](const SeenItem<Item>& entry) { return slices_.number(entry.seen_at); };
-    std::stable_sort(lacking.begin(), lacking.end(), [&](const auto& a, const auto& b) { return slice(a) > slice(b); });
-    for (std::size_t first = 0; first < lacking.size();) {
-      std::vector<Item> items;
-      std::vector<Digest> digests;
-      std::size_t end = first;
-      for (; end < lacking.size() && slice(lacking[end]) == slice(lacking[first]); ++end) {
-        items.push_back(lacking[end].item);
-        digests.push_back(store_.hasher()(lacking[end].item));
-      }
-      const ItemBatch<Item> batch{items, digests};
-      Result<RecordOutcome> done = RecordOutcome{};
-      if constexpr (requires { store_.record(user, batch, Time{}); }) {
-        done = store_.record(user, batch, lacking[first].seen_at);
-      } else {
-        done = store_.record(user, batch);
-      }
-      if (!done) return std::move(done).error();
-      first = end;
-    }
-    return true;
-  }
-
   void keep_pace(std::chrono::steady_clock::time_point begin, std::uint64_t users) const {
     if (options_.users_per_second <= 0) return;
     std::this_thread::sleep_until(
@@ -297,7 +342,6 @@ class RepairJob {
   History& history_;
   Store& store_;
   RepairOptions options_;
-  detail::SliceClock slices_;
   std::mutex mutex_;
   std::condition_variable ended_;
   std::set<User> running_;

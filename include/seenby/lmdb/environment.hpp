@@ -7,11 +7,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "seenby/result.hpp"
-#include "seenby/stores/blob_store.hpp"
+#include "seenby/stores/blob/backend.hpp"
 
 namespace seenby::lmdb {
 
@@ -38,6 +40,7 @@ class Transaction {
   /// Writes `desired` where the value is `expected` (nothing: there is none); false, and nothing is written, else.
   Result<bool> compare_and_swap(std::string_view key, const std::optional<Blob>& expected, const Blob& desired);
   Result<bool> erase(std::string_view key);  ///< removes the key; true when it was there
+  Result<bool> swap(const BlobSwap& swap);   ///< writes or erases; false where the value is not the expected one
 
  private:
   friend struct EnvironmentState;
@@ -55,6 +58,9 @@ class Transaction {
 /// After fork() the child opens its own; the parent's refuses there with `unavailable`.
 class Environment {
  public:
+  /// A load reads a memory map.
+  static constexpr bool is_remote = false;
+
   /// Opens the file, or creates it (mode 0600). Errors: io, wrong_type (no LMDB file), corrupt, unavailable.
   [[nodiscard]] static Result<Environment> open(const std::string& path, const Options& options = {});
 
@@ -63,6 +69,13 @@ class Environment {
   /// Writes `desired` where the value is `expected` (nothing: there is none); false, and nothing is written, else.
   Result<bool> compare_and_swap(std::string_view key, const std::optional<Blob>& expected, const Blob& desired);
   Result<bool> erase(std::string_view key);  ///< removes the key; true when it was there
+
+  /// As BatchLoadingBackend: one read transaction.
+  [[nodiscard]] Result<std::vector<std::optional<Blob>>> load_many(std::span<const std::string> keys) const;
+  /// As BatchSwappingBackend: one write transaction, one sync.
+  Result<std::vector<bool>> swap_many(std::span<const BlobSwap> swaps);
+  /// As AtomicBackend.
+  Result<bool> swap_all(std::span<const BlobSwap> swaps);
 
   /// Runs `change` in one write transaction: what it wrote is committed together, with one sync, when it returns no
   /// error, and none of it otherwise. Where the map must grow, `change` runs again from the start. It must use its
@@ -86,6 +99,7 @@ class Environment {
   std::shared_ptr<EnvironmentState> state_;
 };
 
-static_assert(BlobBackend<Environment>);
+static_assert(BlobBackend<Environment> && BatchLoadingBackend<Environment>);
+static_assert(BatchSwappingBackend<Environment> && AtomicBackend<Environment>);
 
 }  // namespace seenby::lmdb

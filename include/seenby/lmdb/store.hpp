@@ -19,7 +19,8 @@ namespace seenby {
 ///     seenby::SeenFilter filter{std::move(store), history};
 ///
 /// A check is one read of a memory map, without a lock. A record is one transaction: about a disk's sync each, so
-/// record in batches where many come at once. Thread-safe; see lmdb::Environment for crashes, processes and fork.
+/// record_many where many come at once: one transaction for all. Thread-safe; see lmdb::Environment for crashes,
+/// processes and fork.
 template <HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
 class LmdbStore : public BlobStore<lmdb::Environment, User, Hash> {
   using Base = BlobStore<lmdb::Environment, User, Hash>;

@@ -104,13 +104,6 @@ class BloomProtocol {
   std::unique_ptr<State> state_;
 };
 
-/// One user's part of a `record_many`.
-template <class User, class Item>
-struct UserItems {
-  User user;                    ///< who saw it
-  std::span<const Item> items;  ///< what they saw
-};
-
 /// Filters in a server with RedisBloom: BF.RESERVE, BF.MADD, BF.MEXISTS, BF.INFO. The server gets the items themselves
 /// (numbers as decimal text), so any other client may share the key. See BloomProtocol for what is sent.
 ///
@@ -181,12 +174,12 @@ class RedisBloomStore {
     const BloomProtocol::Write write = write_of(user, batch.items);
     return std::move(protocol_->record({&write, 1}).front());
   }
-  /// Many users' items in one round trip, one BF.MADD a user: what a worker gathers between two flushes. An outcome a
-  /// user, in their order.
-  [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(std::span<const UserItems<User, Item>> users) {
+  /// As ManyRecordingStoreFor: one round trip, one BF.MADD a user, and a second one for those whose filter is missing.
+  /// Times say nothing: there is no window.
+  [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(std::span<const RecordRequest<User, Item>> requests) {
     std::vector<BloomProtocol::Write> writes;
-    writes.reserve(users.size());
-    for (const auto& [user, items] : users) writes.push_back(write_of(user, items));
+    writes.reserve(requests.size());
+    for (const auto& request : requests) writes.push_back(write_of(request.user, request.batch.items));
     return protocol_->record(writes);
   }
 

@@ -50,8 +50,8 @@ struct StoreState;
 /// **The kind of items** (integer, text, bytes) is kept in `{prefix}items`. The first record writes it; a store that is
 /// asked with another kind is refused with `parameter_mismatch`, since 42 and "42" have different digests.
 ///
-/// **Hides and last items** are one string, `{prefix}{user}:hides`, without a time to live: sections of
-/// tests/golden/FORMAT-TABLE.md, read with every look-up in the same round trip and replaced by compare-and-swap.
+/// **Hides, last items and items in flight** are one string, `{prefix}{user}:hides`, without a time to live: sections
+/// of tests/golden/FORMAT-TABLE.md, read with every look-up in the same round trip and replaced by compare-and-swap.
 ///
 /// **Slices** are listed in the user's own key in the same script that creates them. A listed slice that is not there
 /// was evicted: the user is `missing`, never wrongly "unseen", and the next record rebuilds.
@@ -81,6 +81,17 @@ class StoreProtocol {
   /// As FilterStoreFor's members; `history` may be empty.
   Result<RecordOutcome> record(const std::string& user, std::span<const Digest> digests, ItemKind kind,
                                const ReadSeen& history);
+  /// One user of `record_many`; `when` has a time for each digest, the oldest first, or none where all were seen now.
+  struct UserRecord {
+    std::string user;                 ///< their name
+    std::span<const Digest> digests;  ///< of the items they saw
+    std::span<const Time> when;       ///< as RecordRequest::when
+    ReadSeen history;                 ///< may be empty
+  };
+  /// As ManyRecordingStoreFor. One pipelined round trip for all users whose filters this process knows and that have
+  /// room; one more for those it does not know yet, one more for new ones. A filter that grows, is rebuilt or damaged,
+  /// a slice that is opened, more than 256 items: round trips of their own, as `record`.
+  [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(std::span<const UserRecord> records, ItemKind kind);
   Result<void> create(const std::string& user);  ///< an explicit empty filter; one that exists is kept
   Result<bool> forget(const std::string& user);  ///< deletes every key of the user; true when there was one
   /// Rebuilds the user's filters from the history, whatever is there.
@@ -183,13 +194,25 @@ class RedisStore {
     const std::string name = detail::wire_text(user);
     auto outcome = protocol_->record(name, batch.digests, item_kind<Item>, history_of(user));
     if (keep_last_ == 0 || !outcome) return outcome;
-    const Time now = policy_.clock();
-    auto kept = protocol_->change_exact(name, [&](detail::ExactItems& items) {
-      items.keep(batch.digests, now, keep_last_);
-      return batch.digests.size();
-    });
-    if (!kept) return std::move(kept).error();
+    if (auto kept = keep({name, batch.digests, {}, {}}); !kept) return std::move(kept).error();
     return outcome;
+  }
+  /// As ManyRecordingStoreFor; see StoreProtocol::record_many for its round trips. With keep_last each user has two
+  /// more.
+  template <class Item>
+  [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(std::span<const RecordRequest<User, Item>> requests) {
+    std::vector<StoreProtocol::UserRecord> records;
+    records.reserve(requests.size());
+    for (const auto& [user, batch, when] : requests) {
+      records.push_back({detail::wire_text(user), batch.digests, when, history_of(user)});
+    }
+    auto outcomes = protocol_->record_many(records, item_kind<Item>);
+    for (std::size_t i = 0; keep_last_ != 0 && i < requests.size(); ++i) {
+      if (!outcomes[i]) continue;
+      auto kept = keep(records[i]);
+      if (!kept) outcomes[i] = std::move(kept).error();
+    }
+    return outcomes;
   }
   /// An explicit empty filter for a new user, who is `missing` (unknown, not unseen) without one until the first
   /// record. An existing filter is kept.
@@ -211,6 +234,17 @@ class RedisStore {
     auto items = protocol_->exact(detail::wire_text(user));
     if (!items) return std::move(items).error();
     return std::move(items->hides);
+  }
+  /// As MarkingStore: beside the hides, read with every look-up; two round trips. A key of marks alone expires with the
+  /// last of them. Errors: as `hide`.
+  Result<void> mark_in_flight(const User& user, std::span<const Digest> digests, Time until) {
+    const Time now = policy_.clock();
+    auto marked = protocol_->change_exact(detail::wire_text(user), [&](detail::ExactItems& items) {
+      items.mark(digests, until, now);
+      return digests.size();
+    });
+    if (!marked) return std::move(marked).error();
+    return {};
   }
   /// Two round trips more a record.
   void keep_last(std::size_t items) noexcept { keep_last_ = items; }
@@ -253,6 +287,15 @@ class RedisStore {
   [[nodiscard]] std::string key_of(const User& user) const { return protocol_->key_of(detail::wire_text(user)); }
 
  private:
+  Result<std::size_t> keep(const StoreProtocol::UserRecord& record) {
+    const Time now = policy_.clock();
+    return protocol_->change_exact(record.user, [&](detail::ExactItems& items) {
+      for (std::size_t i = 0; i < record.digests.size(); ++i) {
+        items.keep(record.digests.subspan(i, 1), record.when.empty() ? now : record.when[i], keep_last_);
+      }
+      return record.digests.size();
+    });
+  }
   [[nodiscard]] static std::vector<std::string> names_of(std::span<const User> users) {
     std::vector<std::string> names;
     names.reserve(users.size());

@@ -5,14 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -151,41 +147,5 @@ struct Overlays {
     if (Marks* const marks = in_flight.get()) marks->merge(from, into);
   }
 };
-
-/// An item as a HiddenItem's text: a letter for its kind, then an integer's 8 bytes, the text or the bytes.
-template <HashableItem Item>
-[[nodiscard]] std::string text_of_item(const Item& item) {
-  if constexpr (StringItem<Item>) {
-    return std::string("t").append(std::string_view(item));
-  } else {
-    const auto bytes_of = [&] {
-      if constexpr (IntegerItem<Item>) {
-        return little_endian_bytes(as_uint64(item));
-      } else {
-        return std::span<const std::byte>(item);
-      }
-    };
-    const auto bytes = bytes_of();
-    return std::string(IntegerItem<Item> ? "i" : "b").append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-}
-/// The item again; nothing where it is of another kind, or an integer type is too narrow for it.
-template <class Item>
-requires IntegerItem<Item> || std::constructible_from<Item, std::string>
-[[nodiscard]] std::optional<Item> item_of_text(std::string_view text) {
-  const char kind = IntegerItem<Item> ? 'i' : StringItem<Item> ? 't' : 'b';
-  if (text.empty() || text[0] != kind) return std::nullopt;
-  text.remove_prefix(1);
-  if constexpr (IntegerItem<Item>) {
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < 8 && i < text.size(); ++i) {
-      value |= static_cast<std::uint64_t>(static_cast<unsigned char>(text[i])) << (8 * i);
-    }
-    const Item item = static_cast<Item>(value);
-    return as_uint64(item) == value ? std::optional<Item>(item) : std::nullopt;
-  } else {
-    return Item(std::string(text));
-  }
-}
 
 SEENBY_DETAIL_END

@@ -98,11 +98,6 @@ template <class Store>
 concept MergingStore = requires(Store& store, const UserOf<Store>& user) {
   { store.merge_users(user, user) } -> std::same_as<Result<void>>;
 };
-/// A store that takes the time of an event.
-template <class Store, class Item>
-concept TimedStoreFor = requires(Store& store, const UserOf<Store>& user, const ItemBatch<Item>& batch, Time when) {
-  { store.record(user, batch, when) } -> std::same_as<Result<RecordOutcome>>;
-};
 
 /// An integer where no item is prescribed.
 template <class Prescribed>

@@ -38,6 +38,7 @@
 #include "seenby/select/shadow.hpp"
 #include "seenby/select/write_gate.hpp"
 #include "seenby/stores/filter_store.hpp"
+#include "seenby/stores/record_many.hpp"
 
 namespace seenby {
 
@@ -139,6 +140,23 @@ class SeenFilter {
       return write(user, std::span<const Handed>(copy), when);
     }
   }
+  /// Marks many users' items as seen, each at its own time: a contiguous range of SeenEvent<user_type, Item>, in any
+  /// order. One write of the history, then one of the store for each user, all of them in one round trip or transaction
+  /// where the store can (ManyRecordingStoreFor). The result tells each user's outcome, a value where all their events
+  /// are acknowledged; what failed may be sent again, since a repeated event is as one. An error of the history is
+  /// every user's, and nothing was recorded then, but in a history that takes no events (EventHistory): there each user
+  /// has their own.
+  template <detail::ContiguousRange Events>
+  [[nodiscard]] ManyRecorded<user_type> record_many(const Events& events) {
+    detail::SeenTiming* const timing = exact_->timing.get();
+    const auto start = detail::begin_of(timing);
+    auto recorded = write_many(std::span(std::ranges::data(events), std::ranges::size(events)));
+    if (timing != nullptr) {
+      detail::observe_call(timing->record, timing->observer,
+                           {"record", start, {}, recorded.size(), std::ranges::size(events), recorded.first_error()});
+    }
+    return recorded;
+  }
   /// Gives a new user an explicit empty filter, so that "nothing seen yet" is an answer and not `unknown`.
   Result<void> create(const user_type& user) { return store_.create(user); }
 
@@ -148,6 +166,16 @@ class SeenFilter {
   void mark_in_flight(const user_type& user, const Range& items, std::chrono::seconds ttl = std::chrono::minutes(1)) {
     const Time at = now();
     exact_->overlays.in_flight.add(detail::user_key(user), digests_of(items), at, saturating_add(at, ttl));
+  }
+
+  /// As mark_in_flight, in every process: this one at once, any other with its next request, since the marks are in the
+  /// user's record (a MarkingStore). They expire by the store's clock. Errors: the store's; then this process alone
+  /// hides the items.
+  template <detail::ItemRange Range>
+  Result<void> share_in_flight(const user_type& user, const Range& items,
+                               std::chrono::seconds ttl = std::chrono::minutes(1)) requires MarkingStore<Store> {
+    mark_in_flight(user, items, ttl);
+    return store_.mark_in_flight(user, digests_of(items), saturating_add(now(), ttl));
   }
 
   /// Never shows this item to this user again, whatever the window. True when it was not hidden before. A HidingStore
@@ -414,13 +442,102 @@ class SeenFilter {
   /// Where the store takes no times, an event within the window counts from now.
   template <class Item>
   Result<RecordOutcome> write_event(const user_type& user, const ItemBatch<Item>& batch, Time when, Time current) {
-    if constexpr (detail::TimedStoreFor<Store, Item>) {
+    if constexpr (TimedStoreFor<Store, Item>) {
       return store_.record(user, batch, when);
     } else if (within_window(when, current, store_.policy().window)) {
       return store_.record(user, batch);
     } else {
       return RecordOutcome{};
     }
+  }
+
+  template <class Item>
+  [[nodiscard]] ManyRecorded<user_type> write_many(std::span<const SeenEvent<user_type, Item>> events) {
+    using Handed = decltype(hand_on(std::declval<const Item&>()));
+    detail::EventGroups<user_type, Handed> groups;
+    groups.assign(
+        events.size(), store_.hasher(), [&](std::size_t i) -> const user_type& { return events[i].user; },
+        [&](std::size_t i) { return hand_on(events[i].item); }, [&](std::size_t i) { return events[i].seen_at; });
+    const auto requests = groups.requests();
+    detail::FacadeCounters::Write failing{counters_, events.size()};
+    std::vector<std::size_t> hashes;
+    for (const auto& request : requests) hashes.push_back(detail::UserKeyHash{}(detail::user_key(request.user)));
+    const detail::WriteGate::Records among_others(exact_->gate, hashes);
+    std::vector<UserRecorded<user_type>> users;
+    for (const auto& request : requests) users.push_back({request.user, request.batch.size(), RecordOutcome{}});
+    for (const auto& request : requests) begin_shadow(request);
+    if constexpr (has_history) append_many(events, requests, users);
+    // The history's errors are outcomes already.
+    std::vector<RecordRequest<user_type, Handed>> durable;
+    std::vector<std::size_t> of;
+    for (std::size_t i = 0; i < users.size(); ++i) {
+      if (!users[i].outcome) continue;
+      durable.push_back(requests[i]);
+      of.push_back(i);
+    }
+    auto outcomes = detail::record_requests(store_, std::span<const RecordRequest<user_type, Handed>>(durable));
+    for (std::size_t i = 0; i < outcomes.size(); ++i) users[of[i]].outcome = std::move(outcomes[i]);
+    for (std::size_t i = 0; i < users.size(); ++i) {
+      if (!users[i].outcome) continue;
+      end_write(requests[i]);
+      failing.items -= users[i].events;
+    }
+    failing.done = failing.items == 0;
+    return ManyRecorded<user_type>(std::move(users));
+  }
+  /// As one batch where the history takes events; else a user's and a time's items at once.
+  template <class Item, class Handed>
+  void append_many(std::span<const SeenEvent<user_type, Item>> events,
+                   std::span<const RecordRequest<user_type, Handed>> requests,
+                   std::vector<UserRecorded<user_type>>& users) {
+    if constexpr (requires(std::span<const SeenEvent<user_type, Handed>> all) { history_->append(all); }) {
+      const auto fail = [&](const Error& error) {
+        for (auto& user : users) user.outcome = error;
+      };
+      if constexpr (std::same_as<Item, Handed>) {
+        if (auto done = history_->append(events); !done) fail(done.error());
+      } else {
+        std::vector<SeenEvent<user_type, Handed>> copies;
+        for (const auto& event : events) copies.push_back({event.user, hand_on(event.item), event.seen_at, event.id});
+        if (auto done = history_->append(std::span<const SeenEvent<user_type, Handed>>(copies)); !done) {
+          fail(done.error());
+        }
+      }
+    } else {
+      for (std::size_t i = 0; i < requests.size(); ++i) {
+        for_each_time(requests[i], [&](const ItemBatch<Handed>& batch, Time when) {
+          if (!users[i].outcome) return;
+          if (auto done = history_->append(users[i].user, batch.items, when); !done) users[i].outcome = done.error();
+        });
+      }
+    }
+  }
+  template <class Handed, class Run>
+  static void for_each_time(const RecordRequest<user_type, Handed>& request, const Run& run) {
+    detail::for_each_run(
+        request.when.size(), [&](std::size_t i) { return request.when[i]; },
+        [&](std::size_t begin, std::size_t end) {
+          run(request.batch.subspan(begin, end - begin), request.when[begin]);
+        });
+  }
+  template <class Handed>
+  void begin_shadow(const RecordRequest<user_type, Handed>& request) {
+    if (!exact_->shadow) return;
+    for_each_time(request,
+                  [&](const ItemBatch<Handed>& batch, Time when) { begin_shadow(request.user, batch.digests, when); });
+  }
+  /// What this process keeps of a record, once it is acknowledged.
+  template <class Handed>
+  void end_write(const RecordRequest<user_type, Handed>& request) {
+    const auto key = detail::user_key(request.user);
+    Exact& exact = *exact_;
+    if (exact.shadow || exact.overlays.exact.keeps()) {
+      for_each_time(request, [&](const ItemBatch<Handed>& batch, Time when) {
+        if (exact.shadow) exact.shadow->end_write(key, batch.digests, when);
+        exact.overlays.exact.keep(key, batch.digests, when);
+      });
+    }
+    if (detail::Marks* const marks = exact.overlays.in_flight.get()) marks->settle(key, request.batch.digests, now());
   }
 
   [[gnu::noinline]] void begin_shadow(const user_type& user, std::span<const Digest> digests, Time at) {

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "seenby/config.hpp"
 
@@ -22,14 +24,31 @@ class WriteGate {
   class Record {
    public:
     Record(WriteGate& gate, std::size_t user_hash) noexcept : stripe_(gate.stripe(user_hash)) { enter(stripe_, 1); }
-    ~Record() {
-      if (stripe_.fetch_sub(1, std::memory_order_release) == (alone | 1)) stripe_.notify_all();
-    }
+    ~Record() { leave(stripe_); }
     Record(const Record&) = delete;
     Record& operator=(const Record&) = delete;
 
    private:
     Stripe& stripe_;
+  };
+
+  /// Records of many users: each stripe once, in the order that every writer takes them in.
+  class Records {
+   public:
+    Records(WriteGate& gate, std::span<const std::size_t> user_hashes) {
+      for (const std::size_t hash : user_hashes) stripes_.push_back(&gate.stripe(hash));
+      std::sort(stripes_.begin(), stripes_.end());
+      stripes_.erase(std::unique(stripes_.begin(), stripes_.end()), stripes_.end());
+      for (Stripe* stripe : stripes_) enter(*stripe, 1);
+    }
+    ~Records() {
+      for (Stripe* stripe : stripes_) leave(*stripe);
+    }
+    Records(const Records&) = delete;
+    Records& operator=(const Records&) = delete;
+
+   private:
+    std::vector<Stripe*> stripes_;
   };
 
   class Alone {
@@ -74,6 +93,9 @@ class WriteGate {
         return;
       }
     }
+  }
+  static void leave(Stripe& stripe) noexcept {
+    if (stripe.fetch_sub(1, std::memory_order_release) == (alone | 1)) stripe.notify_all();
   }
   [[nodiscard]] Stripe& stripe(std::size_t user_hash) noexcept { return stripes_[user_hash % stripes_.size()]; }
 

@@ -19,38 +19,17 @@
 #include "seenby/detail/user_key.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
+#include "seenby/stores/blob/backend.hpp"
+#include "seenby/stores/blob/old_slices.hpp"
 #include "seenby/stores/blob/record.hpp"
-#include "seenby/stores/blob/version_one.hpp"
 #include "seenby/stores/filter_store.hpp"
+#include "seenby/stores/record_many.hpp"
 
 namespace seenby {
 
-/// A value of a key-value store.
-using Blob = std::vector<std::byte>;
-
-/// A key-value store, yours. Any thread may call anything.
-///
-/// - `load` gives the value, or nothing when there is none; an Error when it cannot tell.
-/// - `compare_and_swap` writes `desired` if the value is still `expected` (nothing: still absent), atomically; false
-///   when it was not.
-/// - `erase` removes a key; true when it was there.
-template <class Backend>
-concept BlobBackend = requires(Backend& backend, std::string_view key, const std::optional<Blob>& expected,
-                               const Blob& desired) {
-  { backend.load(key) } -> std::same_as<Result<std::optional<Blob>>>;
-  { backend.compare_and_swap(key, expected, desired) } -> std::same_as<Result<bool>>;
-  { backend.erase(key) } -> std::same_as<Result<bool>>;
-};
-
-/// A backend that loads many keys in one round trip: the values, or nothing, in the keys' order.
-template <class Backend>
-concept BatchLoadingBackend = requires(Backend& backend, std::span<const std::string> keys) {
-  { backend.load_many(keys) } -> std::same_as<Result<std::vector<std::optional<Blob>>>>;
-};
-
 /// One key and one value a user: a fingerprint table in format 2 (tests/golden/FORMAT-TABLE.md), which grows by itself
 /// and, with a window, holds the slice of each item; so it needs no history, and 18 bits an item, 26 with a window.
-/// Behind it in the same value: what the user hid, and the last items.
+/// Behind it in the same value: what the user hid, the last items, and those in flight.
 ///
 /// Every write is a compare-and-swap of the whole value, so writers in other processes lose nothing; a writer that
 /// keeps losing gives up with `conflict` after 64 tries. A record of what is there already writes nothing. Good for
@@ -58,8 +37,12 @@ concept BatchLoadingBackend = requires(Backend& backend, std::span<const std::st
 /// set_replay.
 ///
 /// A user whose value is not there is `missing` until the next record or create, which reads the history where there is
-/// one. A damaged value makes its user `unreachable`; a record heals it from the history, but for the hides in it, or
-/// says so where there is none. A value under another seed, hash or format is never overwritten.
+/// one. A damaged value makes its user `unreachable`; a record heals it from the history, with those of its hides that
+/// can still be read, or says so where there is none. A value under another seed, hash or format is never overwritten.
+///
+/// The kind of items (integer, text, bytes) is kept in a key that no user has ("\0items"). The first record writes it;
+/// a store that is asked with another kind is refused with `parameter_mismatch`, since 42 and "42" have different
+/// digests. Once known, it is not asked again.
 ///
 /// Values of version 1, windowed or not, are read where no value of version 2 is, and the next record converts them:
 /// from the history where that knows as much, else they stay beside the table until they leave the window. Programs of
@@ -112,10 +95,13 @@ class BlobStore {
   void check_many(std::span<const CheckRequest<User, Item>> requests) const {
     std::vector<std::string> keys;
     for (const auto& request : requests) {
-      for (const User& user : request.users) keys.push_back(detail::user_text(user));
+      for (const User& user : request.users) keys.push_back(key_of(user));
     }
     const detail::SliceWindow window = current_window();
-    const Values blobs = load(keys);
+    if (!knows_kind()) keys.push_back(kind_key());
+    Values blobs = load(keys);
+    if (!knows_kind() && blobs.back()) learn_kind(*blobs.back());
+    if (auto right = check_kind(item_kind<Item>); !right) std::fill(blobs.begin(), blobs.end(), Value(right.error()));
     std::size_t at = 0;
     for (const auto& request : requests) {
       std::fill(request.seen_by.begin(), request.seen_by.end(), std::uint8_t{0});
@@ -134,7 +120,7 @@ class BlobStore {
   template <class Item>
   void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const {
     std::fill(ages.begin(), ages.end(), Record::unseen);
-    const std::string at = detail::user_text(user);
+    const std::string at = key_of(user);
     const auto blob = backend_.load(at);
     if (!blob || !*blob) return;
     if (!Record::ages(**blob, hash_, current_window(), batch.digests, ages)) {
@@ -145,13 +131,25 @@ class BlobStore {
   /// As FilterStoreFor says, for items seen now. A load and a compare-and-swap, again when another writer was first.
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
-    return record_in(user, batch.digests, detail::slice_of_now, std::nullopt);
+    return record_one<Item>({user, batch, {}});
   }
   /// Records into the slice that `when` falls into, the newest at most. What is older than the window is acknowledged
   /// and not stored.
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch, Time when) {
-    return record_in(user, batch.digests, slices_.number(when), when);
+    const std::vector<Time> times(batch.size(), when);
+    return record_one<Item>({user, batch, times});
+  }
+  /// As ManyRecordingStoreFor: one load and one swap of all where the backend can (BatchLoadingBackend,
+  /// BatchSwappingBackend); again for those whose value another writer changed meanwhile.
+  template <class Item>
+  [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(std::span<const RecordRequest<User, Item>> requests) {
+    auto outcomes = record_all(requests);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      auto& counter = outcomes[i] ? counters_->records : counters_->write_failures;
+      counter.fetch_add(requests[i].batch.size(), std::memory_order_relaxed);
+    }
+    return outcomes;
   }
 
   /// An explicit empty filter; one that exists is kept.
@@ -174,23 +172,50 @@ class BlobStore {
   }
   /// The user's hides. One load.
   [[nodiscard]] Result<std::vector<HiddenItem>> hidden(const User& user) const {
-    const std::string at = detail::user_text(user);
+    const std::string at = key_of(user);
     const auto blob = backend_.load(at);
     if (!blob) return blob.error();
     if (!*blob) return std::vector<HiddenItem>();
     auto exact = Record::test(**blob, hash_, current_window(), {}, {});
-    if (!exact) return named(at, std::move(exact).error());
+    if (!exact) return detail::at_key(at, std::move(exact).error());
     return std::move(exact->hides);
   }
   /// With it every record rewrites the value, one of repeats too.
   void keep_last(std::size_t items) noexcept { keep_last_ = items; }
 
+  /// As MarkingStore: one load and one swap. Errors: a record's.
+  Result<void> mark_in_flight(const User& user, std::span<const Digest> digests, Time until) {
+    const Time now = policy_.clock();
+    auto done = update(user, [&](Record& record) {
+      record.mark(digests, until, now);
+      return std::size_t{0};
+    });
+    if (!done) return std::move(done).error();
+    return {};
+  }
+
+  /// Everything `from` has seen, hidden and in flight, `into` has from now on; `from` is forgotten. A user that is
+  /// missing counts with what the history has of them. With an AtomicBackend both happen together or not at all. Else
+  /// `into` is written first: after an error, or a death at any step, nothing is lost, and calling it again finishes
+  /// it. The merged user errs what both did: over_budget counts those beyond their share.
+  Result<void> merge_users(const User& from, const User& into) {
+    const std::string source = key_of(from);
+    const std::string target = key_of(into);
+    if (source == target) return {};
+    for (int attempt = 0; attempt < tries; ++attempt) {
+      auto done = try_merge(from, source, into, target);
+      if (!done) return std::move(done).error();
+      if (*done) return {};
+    }
+    return lost_all(target);
+  }
+
   /// Erases everything stored for the user, slices of version 1 too.
   Result<bool> forget(const User& user) {
-    const std::string at = detail::user_text(user);
+    const std::string at = key_of(user);
     auto gone = backend_.erase(at);
     if (!gone) return gone;
-    auto old_gone = forget_old(at, !*gone);
+    auto old_gone = detail::OldSlices::forget(backend_, at, current_window(), !*gone);
     if (!old_gone) return old_gone;
     return *gone || *old_gone;
   }
@@ -203,6 +228,7 @@ class BlobStore {
     counters.write_failures = read(counters_->write_failures);
     counters.growths = read(counters_->growths);
     counters.rebuilds = read(counters_->rebuilds);
+    counters.over_budget = read(counters_->over_budget);
     counters.slices_dropped = read(counters_->slices_dropped);
     return counters;
   }
@@ -216,28 +242,60 @@ class BlobStore {
     std::atomic<std::uint64_t> write_failures{0};
     std::atomic<std::uint64_t> growths{0};
     std::atomic<std::uint64_t> rebuilds{0};
+    std::atomic<std::uint64_t> over_budget{0};
     std::atomic<std::uint64_t> slices_dropped{0};
+    std::atomic<std::uint8_t> kind{0};  // of the items, once it is known
   };
-  /// A windowed user's slices as version 1 kept them.
-  struct OldSlices {
-    std::vector<detail::OldFilters> filters;
-    std::vector<std::string> keys;
-    bool whole = true;  // nothing that is listed was lost
-  };
+  using OldSlices = detail::OldSlices;
+  static constexpr int tries = 64;
+
+  /// No user's: a name that begins with a zero byte gets another one.
+  [[nodiscard]] static std::string kind_key() { return std::string("\0items", 6); }
+  [[nodiscard]] static std::string key_of(const User& user) {
+    std::string key = detail::user_text(user);
+    if (key.starts_with('\0')) key.insert(key.begin(), '\0');
+    return key;
+  }
+  [[nodiscard]] bool knows_kind() const noexcept { return counters_->kind.load(std::memory_order_relaxed) != 0; }
+  void learn_kind(const std::optional<Blob>& blob) const {
+    if (!blob) return;
+    const std::string_view text(reinterpret_cast<const char*>(blob->data()), blob->size());
+    for (const ItemKind kind : {ItemKind::integer, ItemKind::text, ItemKind::bytes}) {
+      if (text == to_string(kind)) counters_->kind.store(static_cast<std::uint8_t>(kind), std::memory_order_relaxed);
+    }
+  }
+  [[nodiscard]] Result<void> check_kind(ItemKind asked) const {
+    const auto known = static_cast<ItemKind>(counters_->kind.load(std::memory_order_relaxed));
+    if (!knows_kind() || known == asked) return {};
+    std::string message = "seenby: expected items of kind ";
+    message.append(to_string(known)).append(", which this store holds, got ").append(to_string(asked));
+    return Error{ErrorCode::parameter_mismatch, std::move(message)};
+  }
+  /// As check_kind, and writes the kind where there is none yet.
+  [[nodiscard]] Result<void> claim_kind(ItemKind recorded) {
+    for (int attempt = 0; attempt < tries && !knows_kind(); ++attempt) {
+      auto blob = backend_.load(kind_key());
+      if (!blob) return std::move(blob).error();
+      learn_kind(*blob);
+      if (*blob) break;
+      const auto text = std::as_bytes(std::span(to_string(recorded)));
+      const Blob kind(text.begin(), text.end());
+      auto swapped = backend_.compare_and_swap(kind_key(), std::nullopt, kind);
+      if (!swapped) return std::move(swapped).error();
+      if (*swapped) learn_kind(kind);
+    }
+    return check_kind(recorded);
+  }
 
   [[nodiscard]] detail::SliceWindow current_window() const {
     if (!slices_.windowed()) return {};
     return {slices_.newest(policy_.clock), slices_.slice_seconds(), static_cast<std::uint8_t>(slices_.tested() - 1)};
   }
-  [[nodiscard]] static Error named(const std::string& at, Error error) {
-    error.message.append(" (key \"").append(at).append("\")");
-    return error;
-  }
-
   /// A value or an error for each key, in one round trip where the backend can.
   [[nodiscard]] Values load(const std::vector<std::string>& keys) const {
     Values values;
     values.reserve(keys.size());
+    if (keys.empty()) return values;
     if constexpr (BatchLoadingBackend<Backend>) {
       auto loaded = backend_.load_many(std::span<const std::string>(keys));
       for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -258,76 +316,219 @@ class BlobStore {
     if (!blob) return unreachable(blob.error());
     if (*blob) {
       auto done = Record::test(**blob, hash_, window, digests, seen);
-      if (!done) return unreachable(named(at, std::move(done).error()));
+      if (!done) return unreachable(detail::at_key(at, std::move(done).error()));
       return {UserState::known, nullptr, done->list()};
     }
-    auto old = load_old(at, window);
+    auto list = backend_.load(OldSlices::list_key(at));
+    if (!list) return unreachable(std::move(list).error());
+    auto old = OldSlices::load(backend_, at, *list, window);
     if (!old) return unreachable(std::move(old).error());
     std::fill(seen.begin(), seen.end(), std::uint8_t{0});
     for (const detail::OldFilters& filters : old->filters) {
       if (auto done = detail::test_filters(filters.filters, hash_, digests.digests, seen); !done) {
-        return unreachable(named(at, std::move(done).error()));
+        return unreachable(detail::at_key(at, std::move(done).error()));
       }
     }
     return {old->whole && !old->filters.empty() ? UserState::known : UserState::missing, nullptr};
   }
 
-  Result<RecordOutcome> record_in(const User& user, std::span<const Digest> digests, std::int64_t slice,
-                                  std::optional<Time> when) {
-    const Time at = keep_last_ == 0 ? Time{} : when ? *when : policy_.clock();
-    auto outcome = update(user, [&](Record& record) {
-      if (keep_last_ != 0) record.keep(digests, at, keep_last_);
-      return record.insert(digests, slice);
-    });
-    auto& counter = outcome ? counters_->records : counters_->write_failures;
-    counter.fetch_add(digests.size(), std::memory_order_relaxed);
-    return outcome;
-  }
   [[nodiscard]] static Result<std::size_t> changes(const Result<RecordOutcome>& outcome) {
     if (!outcome) return outcome.error();
     return outcome->newly_added;
   }
+  template <class Item>
+  Result<RecordOutcome> record_one(const RecordRequest<User, Item>& request) {
+    return std::move(record_many(std::span(&request, 1)).front());
+  }
+  template <class Item>
+  std::vector<Result<RecordOutcome>> record_all(std::span<const RecordRequest<User, Item>> requests) {
+    if (auto right = claim_kind(item_kind<Item>); !right) {
+      return std::vector<Result<RecordOutcome>>(requests.size(), right.error());
+    }
+    const Time now = keep_last_ == 0 ? Time{} : policy_.clock();
+    return update_many(
+        requests.size(), [&](std::size_t i) -> const User& { return requests[i].user; },
+        [&](std::size_t i, Record& record) {
+          return insert(record, requests[i].batch.digests, requests[i].when, now);
+        });
+  }
+  std::size_t insert(Record& record, std::span<const Digest> digests, std::span<const Time> when, Time now) const {
+    record.settle(digests);
+    if (keep_last_ != 0 && when.empty()) record.keep(digests, now, keep_last_);
+    if (keep_last_ != 0) {
+      detail::for_each_run(
+          when.size(), [&](std::size_t i) { return when[i]; },
+          [&](std::size_t begin, std::size_t end) {
+            record.keep(digests.subspan(begin, end - begin), when[begin], keep_last_);
+          });
+    }
+    return record.insert(digests,
+                         [&](std::size_t i) { return when.empty() ? detail::slice_of_now : slices_.number(when[i]); });
+  }
 
   /// The edit of a user that is created: an existing one is left alone.
   static constexpr struct Nothing {
-    std::size_t operator()(Record&) const noexcept { return 0; }
+    std::size_t operator()(std::size_t, Record&) const noexcept { return 0; }
   } nothing{};
 
   /// Load, edit(record), compare-and-swap, until it holds.
   template <class Edit>
   Result<RecordOutcome> update(const User& user, const Edit& edit) {
-    const std::string at = detail::user_text(user);
-    constexpr int tries = 64;
-    for (int attempt = 0; attempt < tries; ++attempt) {
-      const detail::SliceWindow window = current_window();
-      auto blob = backend_.load(at);
-      if (!blob) return std::move(blob).error();
-      if (*blob && std::same_as<Edit, Nothing>) return RecordOutcome{};
-      OldSlices old;
-      if (!*blob) {
-        auto loaded = load_old(at, window);
-        if (!loaded) return std::move(loaded).error();
-        old = std::move(*loaded);
-      }
-      auto change = changed(user, at, *blob, old, window);
-      if (!change) return std::move(change).error();
-      Record& record = change->record;
-      RecordOutcome outcome;
-      outcome.newly_added = edit(record);
-      outcome.grew = record.grew();
-      if (*blob && !record.changed()) return outcome;
-      auto swapped = backend_.compare_and_swap(at, *blob, record.encode());
-      if (!swapped) return std::move(swapped).error();
-      if (!*swapped) continue;
-      if (outcome.grew) counters_->growths.fetch_add(1, std::memory_order_relaxed);
-      if (change->rebuilt) counters_->rebuilds.fetch_add(1, std::memory_order_relaxed);
-      counters_->slices_dropped.fetch_add(record.dropped(), std::memory_order_relaxed);
-      if (auto gone = erase_all(old.keys); !gone) return std::move(gone).error();
-      return outcome;
+    const auto user_of = [&](std::size_t) -> const User& { return user; };
+    if constexpr (std::same_as<Edit, Nothing>) {
+      return std::move(update_many(1, user_of, edit).front());
+    } else {
+      return std::move(update_many(1, user_of, [&](std::size_t, Record& record) { return edit(record); }).front());
     }
-    return Error{
-        ErrorCode::conflict,
-        std::string("seenby: expected to win one of 64 compare-and-swaps of key \"").append(at).append("\", lost all")};
+  }
+
+  /// One user of an update: what was loaded, and what is to be written.
+  struct Pending {
+    std::size_t index;
+    std::string at;
+    std::optional<Blob> blob{};
+    OldSlices old{};
+    RecordOutcome outcome{};
+    bool rebuilt = false;
+    std::uint64_t dropped = 0;
+  };
+
+  /// Changes many users, each as edit(i, record) says: loads all, swaps all, and again those that another writer
+  /// changed meanwhile.
+  template <class UserOf, class Edit>
+  std::vector<Result<RecordOutcome>> update_many(std::size_t count, const UserOf& user_of, const Edit& edit) {
+    std::vector<Result<RecordOutcome>> outcomes(count, RecordOutcome{});
+    std::vector<Pending> pending;
+    for (std::size_t i = 0; i < count; ++i) pending.push_back({i, key_of(user_of(i))});
+    for (int attempt = 0; attempt < tries && !pending.empty(); ++attempt) {
+      load_pending(pending, outcomes);
+      std::vector<BlobSwap> swaps;
+      std::erase_if(pending, [&](Pending& one) {
+        Result<RecordOutcome>& outcome = outcomes[one.index];
+        if (std::same_as<Edit, Nothing> && one.blob) return true;
+        outcome = prepare(user_of(one.index), one, edit, swaps);
+        return !outcome || swaps.empty() || swaps.back().key != one.at;
+      });
+      const auto swapped = swap(swaps);
+      std::size_t at = 0;
+      std::erase_if(pending, [&](Pending& one) {
+        const Result<bool>& won = swapped[at++];
+        if (won && !*won) return false;
+        outcomes[one.index] = won ? finish(one) : Result<RecordOutcome>(won.error());
+        return true;
+      });
+    }
+    for (const Pending& one : pending) outcomes[one.index] = lost_all(one.at);
+    return outcomes;
+  }
+  /// Loads values, and the lists of slices of those that have none; takes out what fails.
+  void load_pending(std::vector<Pending>& pending, std::vector<Result<RecordOutcome>>& outcomes) {
+    std::vector<std::string> keys;
+    for (const Pending& one : pending) keys.push_back(one.at);
+    Values values = load(keys);
+    keys.clear();
+    for (std::size_t i = 0; i < pending.size(); ++i) {
+      if (values[i] && !*values[i]) keys.push_back(OldSlices::list_key(pending[i].at));
+    }
+    const Values lists = load(keys);
+    const detail::SliceWindow window = current_window();
+    std::size_t at = 0;
+    std::size_t next_list = 0;
+    std::erase_if(pending, [&](Pending& one) {
+      Value& value = values[at++];
+      if (!value) return outcomes[one.index] = value.error(), true;
+      one.blob = std::move(*value);
+      one.old = {};
+      if (one.blob) return false;
+      const Value& list = lists[next_list++];
+      auto old = list ? OldSlices::load(backend_, one.at, *list, window) : Result<OldSlices>(list.error());
+      if (!old) return outcomes[one.index] = old.error(), true;
+      one.old = std::move(*old);
+      return false;
+    });
+  }
+  /// Appends the swap of one user, unless nothing changes.
+  template <class Edit>
+  Result<RecordOutcome> prepare(const User& user, Pending& one, const Edit& edit, std::vector<BlobSwap>& swaps) const {
+    auto change = changed(user, one.at, one.blob, one.old, current_window());
+    if (!change) return std::move(change).error();
+    Record& record = change->record;
+    one.outcome.newly_added = edit(one.index, record);
+    one.outcome.grew = record.grew();
+    one.rebuilt = change->rebuilt;
+    one.dropped = record.dropped();
+    if (!one.blob || record.changed()) swaps.push_back({one.at, std::move(one.blob), record.encode()});
+    return one.outcome;
+  }
+  /// Counts what was written, and erases what it replaces.
+  Result<RecordOutcome> finish(const Pending& one) {
+    if (one.outcome.grew) counters_->growths.fetch_add(1, std::memory_order_relaxed);
+    if (one.rebuilt) counters_->rebuilds.fetch_add(1, std::memory_order_relaxed);
+    counters_->slices_dropped.fetch_add(one.dropped, std::memory_order_relaxed);
+    if (auto gone = OldSlices::erase(backend_, one.old.keys); !gone) return std::move(gone).error();
+    return one.outcome;
+  }
+  /// Whether each was swapped.
+  std::vector<Result<bool>> swap(const std::vector<BlobSwap>& swaps) {
+    std::vector<Result<bool>> swapped;
+    if constexpr (BatchSwappingBackend<Backend>) {
+      if (swaps.empty()) return swapped;
+      const auto done = backend_.swap_many(swaps);
+      for (std::size_t i = 0; i < swaps.size(); ++i) {
+        swapped.push_back(done ? Result<bool>(bool{(*done)[i]}) : Result<bool>(done.error()));
+      }
+    } else {
+      for (const BlobSwap& one : swaps) {
+        swapped.push_back(backend_.compare_and_swap(one.key, one.expected, *one.desired));
+      }
+    }
+    return swapped;
+  }
+  [[nodiscard]] static Error lost_all(const std::string& at) {
+    return detail::at_key(
+        at, {ErrorCode::conflict, "seenby: expected to win one of 64 compare-and-swaps, lost all to other writers"});
+  }
+
+  /// False where another writer changed one of the two.
+  Result<bool> try_merge(const User& from, const std::string& source, const User& into, const std::string& target) {
+    const detail::SliceWindow window = current_window();
+    std::vector<Pending> both{{0, source}, {1, target}};
+    std::vector<Result<RecordOutcome>> failed(2, RecordOutcome{});
+    load_pending(both, failed);
+    for (const auto& outcome : failed) {
+      if (!outcome) return outcome.error();
+    }
+    auto theirs = changed(from, source, both[0].blob, both[0].old, window);
+    if (!theirs) return std::move(theirs).error();
+    const bool any = both[0].blob || !both[0].old.keys.empty() || theirs->rebuilt;
+    if (!any && both[1].blob) return true;
+    auto ours = changed(into, target, both[1].blob, both[1].old, window);
+    if (!ours) return std::move(ours).error();
+    if (!any && !ours->rebuilt) return true;
+    if (!ours->record.absorb(theirs->record)) counters_->over_budget.fetch_add(1, std::memory_order_relaxed);
+    std::vector<BlobSwap> swaps{{target, both[1].blob, ours->record.encode()}};
+    if (both[0].blob) swaps.push_back({source, both[0].blob, std::nullopt});
+    auto won = move_values(swaps, window);
+    if (!won || !*won) return won;
+    for (const Pending& one : both) {
+      if (auto gone = OldSlices::erase(backend_, one.old.keys); !gone) return gone;
+    }
+    return true;
+  }
+  /// The first swap, then the erasure; together where the backend can. Else `from` is emptied before it is erased, by a
+  /// swap that is lost where another process recorded for it meanwhile: that is then merged too.
+  Result<bool> move_values(const std::vector<BlobSwap>& swaps, const detail::SliceWindow& window) {
+    if constexpr (AtomicBackend<Backend>) {
+      return backend_.swap_all(swaps);
+    } else {
+      auto written = backend_.compare_and_swap(swaps[0].key, swaps[0].expected, *swaps[0].desired);
+      if (!written || !*written || swaps.size() < 2) return written;
+      auto emptied = backend_.compare_and_swap(swaps[1].key, swaps[1].expected, Record(hash_, share_, window).encode());
+      if (!emptied || !*emptied) return emptied;
+      auto gone = backend_.erase(swaps[1].key);
+      if (!gone) return gone;
+      return true;
+    }
   }
 
   struct Change {
@@ -346,12 +547,15 @@ class BlobStore {
         wants_history = change.record.has_old();
       } else if (replay_ && heals(decoded.error().code)) {
         wants_history = true;
+        change.record.salvage_hides(*blob);
       } else {
-        return named(at, std::move(decoded).error());
+        return detail::at_key(at, std::move(decoded).error());
       }
     }
     for (detail::OldFilters& filters : old.filters) {
-      if (auto added = change.record.add_old(std::move(filters)); !added) return named(at, std::move(added).error());
+      if (auto added = change.record.add_old(std::move(filters)); !added) {
+        return detail::at_key(at, std::move(added).error());
+      }
     }
     if (!wants_history || !replay_) return change;
     auto known = replay_(user, slices_.window_start(window.newest));
@@ -370,58 +574,6 @@ class BlobStore {
   /// What a write may replace: bytes that were a value of ours. Another seed's or a newer format's stay.
   [[nodiscard]] static bool heals(ErrorCode code) noexcept {
     return code == ErrorCode::truncated || code == ErrorCode::corrupt || code == ErrorCode::too_large;
-  }
-
-  [[nodiscard]] static std::string list_key(const std::string& at) { return at + "@slices"; }
-  [[nodiscard]] static std::string slice_key(const std::string& at, std::int64_t slice) {
-    return std::string(at).append("@").append(std::to_string(slice));
-  }
-  /// The live slices of version 1, and the keys of all.
-  [[nodiscard]] Result<OldSlices> load_old(const std::string& at, const detail::SliceWindow& window) const {
-    OldSlices old;
-    auto blob = backend_.load(list_key(at));
-    if (!blob) return std::move(blob).error();
-    if (!*blob) return old;
-    auto list = detail::SliceList::decode(**blob);
-    if (!list) return named(list_key(at), std::move(list).error());
-    for (const auto& slice : list->slices) {
-      old.keys.push_back(slice_key(at, slice.number));
-      const std::int64_t since = slice.number * list->slice_seconds;
-      if (!detail::old_filters_live(since, window)) continue;
-      auto filters = backend_.load(old.keys.back());
-      if (!filters) return std::move(filters).error();
-      if (*filters) old.filters.push_back({since, std::move(**filters)});
-      old.whole = old.whole && (*filters || slice.opening);
-    }
-    old.keys.push_back(list_key(at));
-    return old;
-  }
-  [[nodiscard]] Result<bool> erase_all(const std::vector<std::string>& keys) {
-    bool any = false;
-    for (const std::string& key : keys) {
-      auto gone = backend_.erase(key);
-      if (!gone) return gone;
-      any = any || *gone;
-    }
-    return any;
-  }
-  /// A damaged list says nothing, and goes all the same. Where the list was lost, the slices of today's window are
-  /// tried.
-  [[nodiscard]] Result<bool> forget_old(const std::string& at, bool search) {
-    auto blob = backend_.load(list_key(at));
-    if (!blob) return std::move(blob).error();
-    std::vector<std::string> keys;
-    const auto list =
-        detail::SliceList::decode(*blob ? std::span<const std::byte>(**blob) : std::span<const std::byte>());
-    for (const auto& slice : list ? list->slices : std::vector<detail::SliceList::Slice>()) {
-      keys.push_back(slice_key(at, slice.number));
-    }
-    if (*blob) keys.push_back(list_key(at));
-    const detail::SliceWindow window = current_window();
-    for (std::int64_t age = -1; window.windowed() && !list && (search || *blob) && age <= window.max_age; ++age) {
-      keys.push_back(slice_key(at, window.newest - age));
-    }
-    return erase_all(keys);
   }
 
   mutable Backend backend_;

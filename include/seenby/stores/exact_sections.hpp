@@ -16,20 +16,31 @@ SEENBY_DETAIL_BEGIN
 
 /// Whether a section holds exact items.
 [[nodiscard]] inline bool is_exact(SectionKind kind) noexcept {
-  return kind == SectionKind::hides || kind == SectionKind::kept_last;
+  return kind == SectionKind::hides || kind == SectionKind::kept_last || kind == SectionKind::in_flight;
 }
 
-/// Appends a section for hides and one for kept items, each where there are some; says how many.
+/// Appends a section for hides, for kept items and for those in flight, each where there are some; says how many.
 inline std::uint16_t append_exact(std::vector<std::byte>& sections, const ExactItems& items) {
   std::vector<SectionEntry> hides;
   std::vector<SectionEntry> kept;
+  std::vector<SectionEntry> in_flight;
   for (const HiddenItem& item : items.hides) {
     hides.push_back({item.digest, item.at.time_since_epoch().count(), item.text});
   }
   for (const ExactItem& item : items.kept) kept.push_back({item.digest, item.at.time_since_epoch().count(), {}});
-  if (!hides.empty()) append_section(sections, SectionKind::hides, hides);
-  if (!kept.empty()) append_section(sections, SectionKind::kept_last, kept);
-  return static_cast<std::uint16_t>((hides.empty() ? 0 : 1) + (kept.empty() ? 0 : 1));
+  for (const ExactItem& item : items.in_flight) {
+    in_flight.push_back({item.digest, item.until.time_since_epoch().count(), {}});
+  }
+  std::uint16_t count = 0;
+  const auto append = [&](SectionKind kind, const std::vector<SectionEntry>& entries) {
+    if (entries.empty()) return;
+    append_section(sections, kind, entries);
+    ++count;
+  };
+  append(SectionKind::hides, hides);
+  append(SectionKind::kept_last, kept);
+  append(SectionKind::in_flight, in_flight);
+  return count;
 }
 
 /// Reads the exact items among a list of sections. Errors: corrupt.
@@ -44,6 +55,8 @@ inline std::uint16_t append_exact(std::vector<std::byte>& sections, const ExactI
       const Time at{std::chrono::seconds(entry.time)};
       if (section.kind == SectionKind::hides) {
         items.hides.push_back({entry.digest, std::move(entry.text), at});
+      } else if (section.kind == SectionKind::in_flight) {
+        items.in_flight.push_back({entry.digest, Time::max(), at});
       } else {
         items.kept.push_back({entry.digest, at});
       }

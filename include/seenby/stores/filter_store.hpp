@@ -8,7 +8,9 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "seenby/clock.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/histories/replay.hpp"
 #include "seenby/kernels/digest_lanes.hpp"
@@ -66,6 +68,15 @@ struct RecordOutcome {
   bool grew = false;            ///< the filter was made larger, or succeeded by a larger one
 };
 
+/// One user's part of a store's `record_many`. `when` has a time for each item, none where all were seen now; a store
+/// whose `record` takes no times records all of them as seen now.
+template <class User, class Item>
+struct RecordRequest {
+  User user;                     ///< who saw them
+  ItemBatch<Item> batch;         ///< what they saw
+  std::span<const Time> when{};  ///< and when
+};
+
 /// What a store counts. A snapshot; each figure is exact, the set of them is not atomic.
 struct StoreCounters {
   std::uint64_t users = 0;           ///< users with a filter; 0 where the store cannot count them
@@ -120,6 +131,23 @@ concept BatchingStoreFor = requires(const Store& store,
   store.check_many(requests);
 };
 
+/// A store that takes the time of an event: `record(user, batch, when)` records into the slice that the time falls
+/// into, and stores nothing of what is older than the window.
+template <class Store, class Item>
+concept TimedStoreFor = requires(Store& store, const typename Store::user_type& user, const ItemBatch<Item>& batch,
+                                 Time when) {
+  { store.record(user, batch, when) } -> std::same_as<Result<RecordOutcome>>;
+};
+
+/// A store that records many users' items in one call: one round trip, one transaction or one lock for all that it can.
+///
+/// - An outcome a request, in their order, each as `record` gives it: one user's error is no other's. Each user once.
+template <class Store, class Item>
+concept ManyRecordingStoreFor = requires(Store& store,
+                                         std::span<const RecordRequest<typename Store::user_type, Item>> requests) {
+  { store.record_many(requests) } -> std::same_as<std::vector<Result<RecordOutcome>>>;
+};
+
 /// A store that can be told of a request's users before it is asked about them, so that their memory is on its way.
 template <class Store, class Item>
 concept ExpectingStoreFor = requires(const Store& store, std::span<const typename Store::user_type> users,
@@ -156,6 +184,15 @@ concept HidingStore = requires(Store& store, const Store& readable, const typena
   { store.unhide(user, digests) } -> std::same_as<Result<std::size_t>>;
   { readable.hidden(user) } -> std::same_as<Result<std::vector<HiddenItem>>>;
   store.keep_last(most);
+};
+
+/// A store that keeps what is in flight (reported as seen, and not recorded yet) in the user's record, so that every
+/// process applies it with its next request, until a deadline by the store's clock. `check` hands it over in
+/// UserStatus::exact. A user that is missing may become known by it, as by a record.
+template <class Store>
+concept MarkingStore = requires(Store& store, const typename Store::user_type& user, std::span<const Digest> digests,
+                                Time until) {
+  { store.mark_in_flight(user, digests, until) } -> std::same_as<Result<void>>;
 };
 
 /// A windowed store that can tell how long ago: `age` sets `ages[i]` to the number of slices (0: the newest) since

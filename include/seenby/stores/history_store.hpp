@@ -17,6 +17,7 @@
 #include "seenby/histories/history.hpp"
 #include "seenby/result.hpp"
 #include "seenby/stores/filter_store.hpp"
+#include "seenby/stores/record_many.hpp"
 #include "seenby/stores/slice_clock.hpp"
 
 namespace seenby {
@@ -88,6 +89,28 @@ class HistoryStore {
     counter.fetch_add(batch.size(), std::memory_order_relaxed);
     if (!done) return std::move(done).error();
     return RecordOutcome{};
+  }
+  /// As ManyRecordingStoreFor: one append of all, durable together or not at all, where the history takes events.
+  template <HashableItem Item>
+  requires(item_kind<Item> == item_kind<item_type>) [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(
+      std::span<const RecordRequest<user_type, Item>> requests) {
+    std::vector<Result<RecordOutcome>> outcomes(requests.size(), RecordOutcome{});
+    if constexpr (requires(std::span<const SeenEvent<user_type, item_type>> events) { history_->append(events); }) {
+      const Time now = policy_.clock();
+      std::vector<SeenEvent<user_type, item_type>> events;
+      for (const auto& [user, batch, when] : requests) {
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+          events.push_back({user, item_type(batch.items[i]), when.empty() ? now : when[i], {}});
+        }
+      }
+      auto done = history_->append(std::span<const SeenEvent<user_type, item_type>>(events));
+      auto& counter = done ? counters_->records : counters_->write_failures;
+      counter.fetch_add(events.size(), std::memory_order_relaxed);
+      if (!done) std::fill(outcomes.begin(), outcomes.end(), Result<RecordOutcome>(done.error()));
+    } else {
+      for (std::size_t i = 0; i < requests.size(); ++i) outcomes[i] = detail::record_times(*this, requests[i]);
+    }
+    return outcomes;
   }
   /// Nothing to do: a user without a row is known.
   Result<void> create(const user_type&) { return {}; }

@@ -80,6 +80,14 @@ class MemoryStore {
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch, Time when) {
     return core_->record(stored(user), batch.digests, when);
   }
+  /// As ManyRecordingStoreFor: the users of one shard under one lock. Errors as `record`, a user's own.
+  template <class Item>
+  [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(std::span<const RecordRequest<User, Item>> requests) {
+    std::vector<detail::StoredRequest<key_words>> all;
+    all.reserve(requests.size());
+    for (const auto& request : requests) all.push_back({stored(request.user), request.batch.digests, request.when});
+    return core_->record_many(all);
+  }
   /// The same for items seen now.
   Result<RecordOutcome> record_digests(const User& user, std::span<const Digest> digests) {
     return core_->record(stored(user), digests, std::nullopt);

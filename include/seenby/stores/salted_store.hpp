@@ -3,17 +3,21 @@
 // SaltedStore: a secret of each user's own under their digests, so that deleting it makes every copy unreadable.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
 #include "seenby/stores/filter_store.hpp"
+#include "seenby/stores/record_many.hpp"
 
 namespace seenby {
 
@@ -28,7 +32,8 @@ using SaltSource = std::function<std::optional<std::uint64_t>(const User&)>;
 /// The price: one candidate no longer serves all users with one digest. A check salts the batch for each user (a
 /// multiplication or two a candidate), and no pair kernel applies. Two users' records cannot be merged, since their
 /// digests have nothing in common. All else that the store can do it does salted: all users of all requests in one
-/// question where the store takes many, events at their time, ages. Thread safety: the store's and the salt source's.
+/// question where the store takes many, events at their time, ages, hides. Thread safety: the store's and the salt
+/// source's.
 template <FilterStore Store>
 class SaltedStore {
  public:
@@ -61,7 +66,7 @@ class SaltedStore {
       for (std::size_t i = 0; i < request.users.size(); ++i) {
         request.status[i] = {UserState::missing, nullptr};
         const auto salt = salts_(request.users[i]);
-        if (salt) salted.push_back({&request - requests.data(), i, salt_all(*salt, request.batch.digests), {}});
+        if (salt) salted.push_back({&request - requests.data(), i, *salt, salt_all(*salt, request.batch.digests), {}});
       }
     }
     std::vector<CheckRequest<user_type, Item>> asked;
@@ -77,7 +82,13 @@ class SaltedStore {
       for (const auto& one : asked) store_.check(one.users, one.batch, one.seen_by, one.status);
     }
     for (const Salted& one : salted) {
-      const auto seen_by = requests[static_cast<std::size_t>(one.request)].seen_by;
+      const auto& request = requests[static_cast<std::size_t>(one.request)];
+      const auto seen_by = request.seen_by;
+      if (auto& exact = request.status[one.user].exact) {
+        ExactList own = *exact;
+        for (ExactItem& item : own) item.digest = unsalted(one.salt, item.digest);
+        exact = std::make_shared<const ExactList>(std::move(own));
+      }
       for (std::size_t j = 0; j < one.seen.size(); ++j) {
         seen_by[j] = static_cast<std::uint8_t>(seen_by[j] + one.seen[j]);
       }
@@ -106,6 +117,29 @@ class SaltedStore {
       -> decltype(std::declval<Store&>().record(user, batch, when)) {
     return record_salted(user, batch, [&](const ItemBatch<Item>& salted) { return store_.record(user, salted, when); });
   }
+  /// As ManyRecordingStoreFor, in one call of the store where it takes many.
+  template <class Item>
+  [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(
+      std::span<const RecordRequest<user_type, Item>> requests) {
+    std::vector<Result<RecordOutcome>> outcomes(requests.size(), RecordOutcome{});
+    std::vector<std::vector<Digest>> digests;
+    std::vector<RecordRequest<user_type, Item>> salted;
+    std::vector<std::size_t> of;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const auto& [user, batch, when] = requests[i];
+      const auto salt = salts_(user);
+      if (!salt) {
+        outcomes[i] = no_salt();
+        continue;
+      }
+      digests.push_back(salt_all(*salt, batch.digests));
+      salted.push_back({user, ItemBatch<Item>{batch.items, digests.back()}, when});
+      of.push_back(i);
+    }
+    auto done = detail::record_requests(store_, std::span<const RecordRequest<user_type, Item>>(salted));
+    for (std::size_t i = 0; i < done.size(); ++i) outcomes[of[i]] = std::move(done[i]);
+    return outcomes;
+  }
   /// As FilterStoreFor says.
   Result<void> create(const user_type& user) {
     if (!salts_(user)) return no_salt();
@@ -113,6 +147,46 @@ class SaltedStore {
   }
   /// Removes the inner store's trace of the user; the salt is the caller's to delete.
   Result<bool> forget(const user_type& user) { return store_.forget(user); }
+
+  /// As HidingStore, where the store is one: digests are salted, and the items' texts unreadable without the salt. In
+  /// check the store's own come back as they went in.
+  Result<std::size_t> hide(const user_type& user, std::span<const HiddenItem> items) requires HidingStore<Store> {
+    const auto salt = salts_(user);
+    if (!salt) return no_salt();
+    std::vector<HiddenItem> all;
+    for (const HiddenItem& item : items) {
+      const Digest digest = salted(*salt, item.digest);
+      all.push_back({digest, veiled(*salt, digest, item.text), item.at});
+    }
+    return store_.hide(user, all);
+  }
+  /// As HidingStore.
+  Result<std::size_t> unhide(const user_type& user, std::span<const Digest> digests) requires HidingStore<Store> {
+    const auto salt = salts_(user);
+    if (!salt) return no_salt();
+    return store_.unhide(user, salt_all(*salt, digests));
+  }
+  /// Nothing once the salt is deleted.
+  [[nodiscard]] Result<std::vector<HiddenItem>> hidden(const user_type& user) const requires HidingStore<Store> {
+    const auto salt = salts_(user);
+    if (!salt) return std::vector<HiddenItem>();
+    auto items = store_.hidden(user);
+    if (!items) return items;
+    for (HiddenItem& item : *items) {
+      item.text = veiled(*salt, item.digest, std::move(item.text));
+      item.digest = unsalted(*salt, item.digest);
+    }
+    return items;
+  }
+  /// As HidingStore.
+  void keep_last(std::size_t items) noexcept requires HidingStore<Store> { store_.keep_last(items); }
+  /// As MarkingStore.
+  Result<void> mark_in_flight(const user_type& user, std::span<const Digest> digests,
+                              Time until) requires MarkingStore<Store> {
+    const auto salt = salts_(user);
+    if (!salt) return no_salt();
+    return store_.mark_in_flight(user, salt_all(*salt, digests), until);
+  }
 
   /// Rebuilds missing users from this, under their salt. For set-up.
   void set_replay(Replay<user_type> replay) requires ReplayableStore<Store> {
@@ -132,6 +206,7 @@ class SaltedStore {
   struct Salted {
     std::ptrdiff_t request;
     std::size_t user;
+    std::uint64_t salt;
     std::vector<Digest> digests;
     std::vector<std::uint8_t> seen;
   };
@@ -139,6 +214,20 @@ class SaltedStore {
   [[nodiscard]] static Digest salted(std::uint64_t salt, Digest digest) noexcept {
     // A seeded bijection: without the salt the position of an item is any position.
     return Digest{detail::mix64(digest.value ^ salt) + detail::mix64(salt + 1)};
+  }
+  [[nodiscard]] static Digest unsalted(std::uint64_t salt, Digest digest) noexcept {
+    return Digest{detail::unmix64(digest.value - detail::mix64(salt + 1)) ^ salt};
+  }
+  /// The text under a stream of bytes that the salt and the digest give; twice is once.
+  [[nodiscard]] static std::string veiled(std::uint64_t salt, Digest digest, std::string text) {
+    for (std::size_t at = 0; at < text.size(); at += 8) {
+      const std::array<std::uint64_t, 2> place{digest.value, at};
+      const std::uint64_t stream = detail::xxh3_bytes(place.data(), sizeof place, salt);
+      for (std::size_t i = at; i < std::min(at + 8, text.size()); ++i) {
+        text[i] = static_cast<char>(static_cast<unsigned char>(text[i]) ^ ((stream >> (8 * (i - at))) & 0xFFU));
+      }
+    }
+    return text;
   }
   [[nodiscard]] static std::vector<Digest> salt_all(std::uint64_t salt, std::span<const Digest> digests) {
     std::vector<Digest> all(digests.size());

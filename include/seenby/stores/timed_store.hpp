@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "seenby/latency_histogram.hpp"
 #include "seenby/observer.hpp"
@@ -85,6 +86,23 @@ class TimedStore : public Store {
     detail::observe_call(timing_->record, timing_->observer,
                          {"store.record", start, {}, 1, batch.size(), outcome ? nullptr : &outcome.error()});
     return outcome;
+  }
+
+  /// The store's, timed as one record.
+  template <class Item>
+  requires ManyRecordingStoreFor<Store, Item>
+  [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(
+      std::span<const RecordRequest<user_type, Item>> requests) {
+    const auto start = std::chrono::steady_clock::now();
+    auto outcomes = Store::record_many(requests);
+    std::size_t items = 0;
+    for (const auto& request : requests) items += request.batch.size();
+    const auto failed =
+        std::find_if(outcomes.begin(), outcomes.end(), [](const auto& outcome) { return !outcome.has_value(); });
+    detail::observe_call(
+        timing_->record, timing_->observer,
+        {"store.record", start, {}, requests.size(), items, failed == outcomes.end() ? nullptr : &failed->error()});
+    return outcomes;
   }
 
  private:

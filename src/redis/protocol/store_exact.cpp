@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What users hid and saw last: a string beside the filter, replaced whole.
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "redis/protocol/expiry.hpp"
 #include "redis/protocol/store_scripts.hpp"
 #include "redis/protocol/store_state.hpp"
 #include "redis/transport/script.hpp"
@@ -18,6 +21,14 @@ namespace {
   auto reply = execute_one(*state.executor, command, deadline);
   if (!reply) return named(std::move(reply).error(), key);
   return reply;
+}
+
+/// In milliseconds, a second more than the last mark; empty where there is more than marks, which stays.
+[[nodiscard]] std::string lifetime(const detail::ExactItems& items, Time now) {
+  if (items.in_flight.empty() || !items.hides.empty() || !items.kept.empty()) return {};
+  Time last = now;
+  for (const ExactItem& mark : items.in_flight) last = std::max(last, mark.until);
+  return std::to_string(px(last - std::max(now, Time{})) + 1'000);
 }
 
 }  // namespace
@@ -57,8 +68,10 @@ Result<std::size_t> StoreProtocol::change_exact(const std::string& user, const E
     std::vector<std::byte> sections;
     detail::append_exact(sections, *items);
     const std::string_view keys[] = {key};
+    const std::string ttl = lifetime(*items, state_->now());
     const std::string_view arguments[] = {before->is_nil() ? std::string_view() : std::string_view(*before->string()),
-                                          {reinterpret_cast<const char*>(sections.data()), sections.size()}};
+                                          {reinterpret_cast<const char*>(sections.data()), sections.size()},
+                                          ttl};
     const auto swapped = execute_script(*state_->executor, scripts::swap_value(), keys, arguments, deadline);
     if (!swapped) return named(swapped.error(), key);
     if (const Error* error = swapped->error()) return named(*error, key);

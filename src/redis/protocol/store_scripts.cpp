@@ -183,7 +183,13 @@ return redis.call('UNLINK', unpack(gone))
 const Script& swap_value() {
   static const Script script(R"lua(
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
-if ARGV[2] == '' then redis.call('UNLINK', KEYS[1]) else redis.call('SET', KEYS[1], ARGV[2]) end
+if ARGV[2] == '' then
+  redis.call('UNLINK', KEYS[1])
+elseif ARGV[3] == '' then
+  redis.call('SET', KEYS[1], ARGV[2])
+else
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end
 return 1
 )lua");
   return script;

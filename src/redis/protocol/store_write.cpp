@@ -16,29 +16,11 @@
 namespace seenby::redis {
 namespace {
 
-/// Past this many items one script would hold the server for more than about half a millisecond.
-constexpr std::size_t items_in_one_script = 256;
 /// Values too large for Redis to handle quickly: SET and the copies of a script take milliseconds each.
 constexpr std::uint64_t largest_value_bytes = std::uint64_t{128} << 20;
 /// A listed slice outlives its last lookup by this much, so that clocks may differ.
 constexpr std::int64_t clock_slack_seconds = 60;
 constexpr int bulk_attempts = 4;
-
-/// The items as the add script takes them.
-std::string packed(const FilterHeader& header, std::span<const Digest> digests) {
-  constexpr std::size_t entry_bytes = 4 + detail::block_bytes;
-  std::string out(digests.size() * entry_bytes, '\0');
-  std::byte* at = std::as_writable_bytes(std::span(out)).data();
-  for (const Digest digest : digests) {
-    const auto block = detail::block_index(digest, header.shape.bits / split_block_bits);
-    detail::store_le(at, static_cast<std::uint32_t>(block));
-    for (std::size_t word = 0; word < detail::block_words; ++word) {
-      detail::store_le(at + 4 + 4 * word, detail::block_mask_word(digest, word));
-    }
-    at += entry_bytes;
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -51,8 +33,11 @@ std::vector<Digest> distinct(std::span<const Digest> digests) {
 
 Result<RecordOutcome> StoreWriter::record(std::span<const Digest> digests, ItemKind kind) {
   if (auto right = state_.claim_kind(kind, step_deadline()); !right) return std::move(right).error();
+  return record_in(newest_slice(), digests);
+}
+
+Result<RecordOutcome> StoreWriter::record_in(std::int64_t slice, std::span<const Digest> digests) {
   if (!state_.slices.windowed()) return add({.key = key_, .list = {}, .slice = 0}, digests);
-  const std::int64_t slice = state_.slices.newest(state_.policy.clock);
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     lost_slice_ = false;
     auto outcome = add(slice_target(slice), digests);
@@ -129,6 +114,21 @@ bool StoreWriter::must_grow(const Head& head, std::size_t more) const {
   return growable_ && head.frame.header.items + std::uint64_t{more} > state_.capacity_of(head.frame.header);
 }
 
+std::string StoreWriter::packed(const FilterHeader& header, std::span<const Digest> digests) {
+  constexpr std::size_t entry_bytes = 4 + detail::block_bytes;
+  std::string out(digests.size() * entry_bytes, '\0');
+  std::byte* at = std::as_writable_bytes(std::span(out)).data();
+  for (const Digest digest : digests) {
+    const auto block = detail::block_index(digest, header.shape.bits / split_block_bits);
+    detail::store_le(at, static_cast<std::uint32_t>(block));
+    for (std::size_t word = 0; word < detail::block_words; ++word) {
+      detail::store_le(at + 4 + 4 * word, detail::block_mask_word(digest, word));
+    }
+    at += entry_bytes;
+  }
+  return out;
+}
+
 StoreWriter::Attempt StoreWriter::add_by_script(const Target& target, const std::optional<Head>& head,
                                                 std::span<const Digest> digests) {
   const std::string items = head ? packed(head->frame.header, digests) : std::string{};
@@ -144,28 +144,41 @@ StoreWriter::Attempt StoreWriter::add_by_script(const Target& target, const std:
     if (!learnt) return heal(target, digests, learnt.error());
     return learnt;
   }
-  const auto* numbers = reply->array();
-  if (!head || numbers == nullptr || numbers->size() != 3) return unexpected(*reply, target.key);
+  auto added = take_added(target, head, *reply);
+  if (!added) return std::move(added).error();
+  return std::optional(*added);
+}
+
+Result<RecordOutcome> StoreWriter::take_added(const Target& target, const std::optional<Head>& head,
+                                              const Reply& reply) {
+  const auto* numbers = reply.array();
+  if (!head || numbers == nullptr || numbers->size() != 3) return unexpected(reply, target.key);
   const std::int64_t* added = (*numbers)[0].integer();
   const std::int64_t* count = (*numbers)[1].integer();
-  if (added == nullptr || count == nullptr || *added < 0) return unexpected(*reply, target.key);
+  if (added == nullptr || count == nullptr || *added < 0) return unexpected(reply, target.key);
   update_items(target.key, *head, static_cast<std::uint32_t>(*count));
-  return std::optional(RecordOutcome{.newly_added = static_cast<std::size_t>(*added), .grew = false});
+  return RecordOutcome{.newly_added = static_cast<std::size_t>(*added), .grew = false};
+}
+
+void StoreWriter::append_add(const Target& target, std::span<const std::string_view> arguments,
+                             std::vector<Command>& batch, std::vector<const Script*>& called) const {
+  const std::array<std::string_view, 2> keys{target.key, target.list};
+  const auto used = std::span(keys).first(target.list.empty() ? 1 : 2);
+  batch.push_back(scripts::add().call(used, arguments));
+  called.push_back(&scripts::add());
+  if (target.list.empty() || !watch_slices_) return;
+  batch.emplace_back().add("GET").add_key(target.list);
+  Command& exists = batch.emplace_back().add("EXISTS").add_key(target.key);
+  for (std::int64_t slice = target.slice - 1; slice > target.slice - state_.slices.tested(); --slice) {
+    exists.add(state_.slice_key(key_, slice));
+  }
+  called.resize(batch.size(), nullptr);
 }
 
 Result<Reply> StoreWriter::run_add(const Target& target, std::span<const std::string_view> arguments) {
-  const std::array<std::string_view, 2> keys{target.key, target.list};
-  const auto used = std::span(keys).first(target.list.empty() ? 1 : 2);
-  std::vector<Command> batch{scripts::add().call(used, arguments)};
-  std::vector<const Script*> called{&scripts::add()};
-  if (!target.list.empty() && watch_slices_) {
-    batch.emplace_back().add("GET").add_key(target.list);
-    Command& exists = batch.emplace_back().add("EXISTS").add_key(target.key);
-    for (std::int64_t slice = target.slice - 1; slice > target.slice - state_.slices.tested(); --slice) {
-      exists.add(state_.slice_key(key_, slice));
-    }
-    called.resize(3, nullptr);
-  }
+  std::vector<Command> batch;
+  std::vector<const Script*> called;
+  append_add(target, arguments, batch, called);
   auto replies = execute_scripts(*state_.executor, batch, called, step_deadline());
   if (!replies) return named(std::move(replies).error(), target.key);
   for (const Reply& reply : *replies) {
@@ -320,11 +333,15 @@ Result<Reply> StoreWriter::run(const Script& script, const std::string& key,
   return reply;
 }
 
-Result<bool> StoreWriter::put_if_absent(const std::string& key, const std::string& value, std::int64_t ttl) {
+Command StoreWriter::put_command(const std::string& key, const std::string& value, std::int64_t ttl) {
   Command set;
   set.add("SET").add_key(key).add(value).add("NX");
   if (ttl > 0) set.add("PX").add(ttl);
-  auto reply = execute_one(*state_.executor, set, step_deadline());
+  return set;
+}
+
+Result<bool> StoreWriter::put_if_absent(const std::string& key, const std::string& value, std::int64_t ttl) {
+  auto reply = execute_one(*state_.executor, put_command(key, value, ttl), step_deadline());
   if (!reply) return named(std::move(reply).error(), key);
   return !reply->is_nil();
 }

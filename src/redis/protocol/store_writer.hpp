@@ -29,6 +29,8 @@ class StoreWriter {
         deadline_(Deadline::after(history ? state.options.rebuild_timeout : state.timeout)) {}
 
   Result<RecordOutcome> record(std::span<const Digest> digests, ItemKind kind);
+  /// In a slice of the window; 0 without one.
+  Result<RecordOutcome> record_in(std::int64_t slice, std::span<const Digest> digests);
 
   Result<void> create();
 
@@ -36,7 +38,22 @@ class StoreWriter {
 
   Result<void> rebuild();
 
+  // Adding in steps that share round trips with those of other users: store_many.cpp
+
+  struct Step;
+  /// What a step came to: it is done, asks once more, or needs round trips of its own (`record_in`).
+  enum class Next : std::uint8_t { done, again, alone };
+  [[nodiscard]] Step step_in(std::int64_t slice, std::span<const Digest> digests) const;
+  /// Appends the step's commands; false when it needs round trips of its own.
+  bool plan(Step& step, std::vector<Command>& batch, std::vector<const Script*>& called) const;
+  Next take(Step& step, std::span<const Reply> replies, Result<RecordOutcome>& outcome);
+
  private:
+  /// Past this many items one script would hold the server for more than about half a millisecond.
+  static constexpr std::size_t items_in_one_script = 256;
+  /// The items as the add script takes them.
+  [[nodiscard]] static std::string packed(const FilterHeader& header, std::span<const Digest> digests);
+
   /// A lost race is run again this often, within the deadline; each round trip of a rival is progress of that rival.
   static constexpr int most_attempts = 256;
 
@@ -76,6 +93,10 @@ class StoreWriter {
   Attempt add_by_script(const Target& target, const std::optional<Head>& head, std::span<const Digest> digests);
 
   /// The add script; with a window also, in the same round trip, whether all listed slices are still there.
+  void append_add(const Target& target, std::span<const std::string_view> arguments, std::vector<Command>& batch,
+                  std::vector<const Script*>& called) const;
+  /// What the add script says it added.
+  Result<RecordOutcome> take_added(const Target& target, const std::optional<Head>& head, const Reply& reply);
   Result<Reply> run_add(const Target& target, std::span<const std::string_view> arguments);
 
   [[nodiscard]] bool slices_lost(const Target& target, const Reply& list, const Reply& existing) const;
@@ -188,6 +209,8 @@ class StoreWriter {
   [[nodiscard]] static Error unexpected(const Reply& reply, std::string_view key);
   [[nodiscard]] Error conflict() const;
 
+  [[nodiscard]] static Command put_command(const std::string& key, const std::string& value, std::int64_t ttl);
+
   StoreState& state_;
   std::string key_;
   const ReadSeen& history_;
@@ -195,6 +218,18 @@ class StoreWriter {
   bool growable_ = true;
   bool watch_slices_ = true;
   bool lost_slice_ = false;
+};
+
+/// One filter's part of a record of many.
+struct StoreWriter::Step {
+  Target target;
+  std::span<const Digest> digests;
+  bool missing = false;        ///< there is no filter: one is put
+  std::optional<Head> head{};  ///< of the filter that is added to
+  std::string value{};         ///< the filter to put
+  std::size_t added = 0;       ///< in it
+  std::size_t first_reply = 0;
+  std::size_t replies = 0;
 };
 
 }  // namespace seenby::redis

@@ -49,6 +49,7 @@ struct TableHeader {
 enum class SectionKind : std::uint16_t {
   hides = 1,      ///< items a user hid for good
   kept_last = 2,  ///< the items a user saw last, the oldest first
+  in_flight = 4,  ///< items reported as seen and not recorded yet, each until its time (3: blob/record.hpp)
 };
 /// An entry of such a section: exact, whatever the table says.
 struct SectionEntry {

@@ -173,4 +173,16 @@ class FingerprintView {
   return shape;
 }
 
+/// The shape for what two tables hold together. What they already err, it errs: more than `share` where each had used
+/// up its own. O(count).
+[[nodiscard]] inline FingerprintShape united_shape(const FingerprintView& a, const FingerprintView& b, double share,
+                                                   bool sliced) {
+  const FingerprintView& larger = a.count() >= b.count() ? a : b;
+  FingerprintShape shape = grown_shape(&larger, std::min(a.count(), b.count()), share, sliced);
+  shape.tail_bytes = std::max({shape.tail_bytes, a.shape().tail_bytes, b.shape().tail_bytes});
+  shape.capacity = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(a.lanes_at(shape.bucket_bits) + b.lanes_at(shape.bucket_bits), UINT32_MAX));
+  return shape;
+}
+
 }  // namespace seenby

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -60,6 +62,12 @@ struct OldFilters {
 /// Whether filters written in the slice that begins `since` still count.
 [[nodiscard]] inline bool old_filters_live(std::int64_t since, const SliceWindow& window) noexcept {
   return since == no_slice || !window.windowed() || window.is_live(since / window.seconds);
+}
+
+/// An error that names the key it is about.
+[[nodiscard]] inline Error at_key(const std::string& key, Error error) {
+  error.message.append(" (key \"").append(key).append("\")");
+  return error;
 }
 
 template <Hasher H>
@@ -161,15 +169,24 @@ class BlobRecord {
     old_.clear();
   }
 
-  /// Adds items to their slice, those of the store's newest slice or later to the table's newest: another process's
-  /// clock may run ahead. What is older than the window is left out. Says how many were not there.
-  std::size_t insert(std::span<const Digest> digests, std::int64_t slice) {
-    if (slice >= window_.newest) slice = newest_;
-    if (window_.windowed() && newest_ - slice > window_.max_age) return 0;
+  /// Adds items to their slices, which slice_of(i) gives, those of the store's newest slice or later to the table's
+  /// newest: another process's clock may run ahead. What is older than the window is left out. Says how many were not
+  /// there.
+  template <class SliceOf>
+  requires std::is_invocable_r_v<std::int64_t, const SliceOf&, std::size_t> std::size_t insert(
+      std::span<const Digest> digests, const SliceOf& slice_of) {
     std::vector<FingerprintItem> items;
     items.reserve(digests.size());
-    for (const Digest digest : digests) items.push_back({digest, static_cast<std::uint8_t>(slice)});
+    for (std::size_t i = 0; i < digests.size(); ++i) {
+      const std::int64_t given = slice_of(i);
+      const std::int64_t slice = given >= window_.newest ? newest_ : given;
+      if (window_.windowed() && newest_ - slice > window_.max_age) continue;
+      items.push_back({digests[i], static_cast<std::uint8_t>(slice)});
+    }
     return insert(items);
+  }
+  std::size_t insert(std::span<const Digest> digests, std::int64_t slice) {
+    return insert(digests, [slice](std::size_t) { return slice; });
   }
   /// The same for items with slices of their own, at most 255 behind the newest.
   std::size_t insert(std::vector<FingerprintItem>& items) {
@@ -198,6 +215,43 @@ class BlobRecord {
   void keep(std::span<const Digest> digests, Time at, std::size_t most) {
     exact_.keep(digests, at, most);
     changed_ = true;
+  }
+  void mark(std::span<const Digest> digests, Time until, Time now) {
+    exact_.mark(digests, until, now);
+    changed_ = true;
+  }
+  /// Takes out marks of what is recorded, when the value is next written.
+  void settle(std::span<const Digest> digests) { exact_.settle(digests); }
+
+  /// Everything that another user's record under this window holds: tables are united, the rest is put beside. A second
+  /// time changes nothing but the sequence. True while the table keeps to its share.
+  bool absorb(const BlobRecord& from) {
+    changed_ = true;
+    for (const OldFilters& filters : from.old_) {
+      const auto same = [&](const OldFilters& own) {
+        return own.since == filters.since && own.filters == filters.filters;
+      };
+      if (std::none_of(old_.begin(), old_.end(), same)) old_.push_back(filters);
+    }
+    exact_.merge(from.exact_);
+    if (from.header_.count == 0) return true;
+    const FingerprintView own(header_.shape, header_.count, body_.data());
+    const FingerprintView theirs(from.header_.shape, from.header_.count, from.body_.data());
+    set_window(std::max(newest_, from.newest_));
+    const FingerprintShape shape = united_shape(own, theirs, share_, window_.windowed());
+    std::vector<std::byte> body(static_cast<std::size_t>(shape.bytes()));
+    FingerprintTable table(shape, 0, body.data());
+    static_cast<void>(table.rebuild(&own, {}, bytes_, &theirs));  // the shape has room for all
+    header_.generation = random_generation();
+    header_.shape = shape;
+    header_.count = table.count();
+    body_ = std::move(body);
+    return table.view().estimated_fpr() <= share_;
+  }
+
+  /// Takes over the hides of a damaged value: those whose bytes are what their item's digest says.
+  void salvage_hides(std::span<const std::byte> damaged) {
+    for (const HiddenItem& hidden : readable_hides(damaged)) static_cast<void>(hide(std::span(&hidden, 1)));
   }
 
   [[nodiscard]] bool changed() const noexcept { return changed_; }
@@ -349,6 +403,20 @@ class BlobRecord {
       const std::int64_t now = std::max(slice_now(slice, then, window_), window_.newest - window_.max_age);
       body_[at + i] = static_cast<std::byte>(now);
     }
+  }
+  /// Where the sections begin is in the header, which may be damaged too: a hide is believed when its digest is that of
+  /// its item, as SeenFilter writes it.
+  [[nodiscard]] std::vector<HiddenItem> readable_hides(std::span<const std::byte> damaged) const {
+    std::vector<HiddenItem> hides;
+    if (damaged.size() < table_header_bytes) return hides;
+    const auto section_bytes = load_le<std::uint32_t>(damaged.data() + 40);
+    if (section_bytes > damaged.size() - table_header_bytes) return hides;
+    auto exact = read_exact(damaged.last(section_bytes));
+    if (!exact) return hides;
+    for (HiddenItem& hidden : exact->hides) {
+      if (digest_of_text(hash_, hidden.text) == hidden.digest) hides.push_back(std::move(hidden));
+    }
+    return hides;
   }
   /// Sections of other kinds stay as they are.
   [[nodiscard]] Result<void> take_sections(std::span<const std::byte> sections) {

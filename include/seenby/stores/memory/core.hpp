@@ -28,12 +28,22 @@ template <std::size_t Words>
 struct MemoryState;
 struct RateTables;
 struct SliceDigest;
+struct InsertOutcome;
+template <std::size_t Words>
+class Shard;
 
 /// A user as the index knows them, and as a history does.
 template <std::size_t Words>
 struct StoredUser {
   IndexKey<Words> key;
   const void* user;
+};
+/// A RecordRequest whose user and items have lost their types.
+template <std::size_t Words>
+struct StoredRequest {
+  StoredUser<Words> user;
+  std::span<const Digest> digests;
+  std::span<const Time> when;
 };
 /// A Replay whose user has lost its type.
 using HistoryReader = std::function<Result<std::vector<SeenDigest>>(const void* user, Time since)>;
@@ -84,6 +94,8 @@ class MemoryCore {
   Result<void> create(const Key& key);
   /// In the newest slice, or in the one that `when` belongs to.
   Result<RecordOutcome> record(const User& user, std::span<const Digest> digests, std::optional<Time> when);
+  /// Many users, each once: those of one shard under one lock.
+  std::vector<Result<RecordOutcome>> record_many(std::span<const StoredRequest<Words>> requests);
   Result<bool> forget(const Key& key);
   Result<void> merge(const User& from, const User& into);
   void sweep();
@@ -111,8 +123,14 @@ class MemoryCore {
   template <class Write>
   auto guarded(std::size_t items, Write&& write) -> decltype(write());
   void keep_last(const Key& key, std::span<const Digest> digests, std::optional<Time> when);
+  void keep_last(const StoredRequest<Words>& request, std::uint32_t newest);
   Result<RecordOutcome> record_in(const User& user, std::span<const Digest> digests, std::uint32_t slice,
                                   std::uint32_t newest);
+  /// Calls run(digests, slice) for each live slice of a request, and adds up what it gives; stops at an error.
+  template <class Run>
+  Result<RecordOutcome> for_each_slice(const StoredRequest<Words>& request, std::uint32_t newest, const Run& run) const;
+  std::optional<InsertOutcome> insert_locked(Shard<Words>& shard, const Key& key, std::span<const Digest> digests,
+                                             std::uint32_t slice, std::uint32_t newest);
   Result<std::vector<SliceDigest>> read_history(const User& user, std::uint32_t newest) const;
   Result<RecordOutcome> create_from_history(const User& user, std::span<const Digest> digests, std::uint32_t slice,
                                             std::uint32_t newest);

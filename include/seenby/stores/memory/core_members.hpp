@@ -10,6 +10,7 @@
 #include <chrono>
 #include <limits>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "seenby/stores/memory/reader.hpp"
 #include "seenby/stores/memory/snapshot.hpp"
 #include "seenby/stores/memory/state.hpp"
+#include "seenby/stores/record_many.hpp"
 
 SEENBY_DETAIL_BEGIN
 
@@ -143,21 +145,106 @@ void MemoryCore<Words>::keep_last(const Key& key, std::span<const Digest> digest
 template <std::size_t Words>
 Result<RecordOutcome> MemoryCore<Words>::record_in(const User& user, std::span<const Digest> digests,
                                                    std::uint32_t slice, std::uint32_t newest) {
-  const HistoryPaths* const paths = history_paths_.load(std::memory_order_acquire);
-  bool missing = false;
-  const InsertOutcome outcome = state_->shards.locked(user.key, [&](Shard<Words>& shard) -> InsertOutcome {
-    missing = paths != nullptr && state_->context.has_history.load(std::memory_order_relaxed) &&
-              shard.index.find(state_->context.space, user.key) == nullptr;
-    if (missing) return {};
-    auto inserted = shard.insert(user.key, digests, slice, newest);
-    shard.counters.records += digests.size();
-    inserted.rebuild_wanted = inserted.rebuild_wanted && shard.begin_rebuild(user.key);
+  const auto outcome = state_->shards.locked(user.key, [&](Shard<Words>& shard) {
+    auto inserted = insert_locked(shard, user.key, digests, slice, newest);
     state_->shards.split_if_crowded(shard);
     return inserted;
   });
-  if (missing) return (this->*paths->create)(user, digests, slice, newest);
-  if (outcome.rebuild_wanted && paths != nullptr) (this->*paths->rebuild)(user, slice);
-  return RecordOutcome{.newly_added = outcome.newly_added, .grew = outcome.grew};
+  const HistoryPaths* const paths = history_paths_.load(std::memory_order_acquire);
+  if (!outcome) return (this->*paths->create)(user, digests, slice, newest);
+  if (outcome->rebuild_wanted && paths != nullptr) (this->*paths->rebuild)(user, slice);
+  return RecordOutcome{.newly_added = outcome->newly_added, .grew = outcome->grew};
+}
+/// Nothing where the user is missing and a history must be read first.
+template <std::size_t Words>
+std::optional<InsertOutcome> MemoryCore<Words>::insert_locked(Shard<Words>& shard, const Key& key,
+                                                              std::span<const Digest> digests, std::uint32_t slice,
+                                                              std::uint32_t newest) {
+  if (history_paths_.load(std::memory_order_acquire) != nullptr &&
+      state_->context.has_history.load(std::memory_order_relaxed) &&
+      shard.index.find(state_->context.space, key) == nullptr) {
+    return std::nullopt;
+  }
+  auto inserted = shard.insert(key, digests, slice, newest);
+  shard.counters.records += digests.size();
+  inserted.rebuild_wanted = inserted.rebuild_wanted && shard.begin_rebuild(key);
+  return inserted;
+}
+
+template <std::size_t Words>
+template <class Run>
+Result<RecordOutcome> MemoryCore<Words>::for_each_slice(const StoredRequest<Words>& request, std::uint32_t newest,
+                                                        const Run& run) const {
+  Result<RecordOutcome> total = RecordOutcome{};
+  const auto slice_at = [&](std::size_t i) {
+    return request.when.empty() ? newest : std::min(slice_of(request.when[i]), newest);
+  };
+  for_each_run(request.digests.size(), slice_at, [&](std::size_t begin, std::size_t end) {
+    const std::uint32_t slice = slice_at(begin);
+    if (!total || !state_->context.is_live(slice, newest)) return;
+    const Result<RecordOutcome> done = run(request.digests.subspan(begin, end - begin), slice);
+    if (!done) {
+      total = done.error();
+      return;
+    }
+    total->newly_added += done->newly_added;
+    total->grew = total->grew || done->grew;
+  });
+  return total;
+}
+
+template <std::size_t Words>
+std::vector<Result<RecordOutcome>> MemoryCore<Words>::record_many(std::span<const StoredRequest<Words>> requests) {
+  const std::uint32_t newest = newest_slice();
+  std::vector<Result<RecordOutcome>> outcomes(requests.size(), RecordOutcome{});
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto key_of = [&](std::size_t at) -> const Key& { return requests[order[at]].user.key; };
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return requests[a].user.key.hash < requests[b].user.key.hash; });
+  std::vector<std::size_t> missing;
+  std::vector<std::pair<std::size_t, std::uint32_t>> outgrown;
+  state_->shards.locked_each(order.size(), key_of, [&](Shard<Words>& shard, std::size_t at) {
+    const std::size_t i = order[at];
+    bool unread = false;
+    outcomes[i] = guarded(requests[i].digests.size(), [&] {
+      return for_each_slice(requests[i], newest, [&](auto digests, std::uint32_t slice) -> Result<RecordOutcome> {
+        const auto inserted = insert_locked(shard, key_of(at), digests, slice, newest);
+        unread = !inserted;
+        if (!inserted) return RecordOutcome{};
+        if (inserted->rebuild_wanted) outgrown.emplace_back(i, slice);
+        return RecordOutcome{.newly_added = inserted->newly_added, .grew = inserted->grew};
+      });
+    });
+    if (unread) missing.push_back(i);
+    state_->shards.split_if_crowded(shard);
+  });
+  for (const std::size_t i : missing) {
+    outcomes[i] = guarded(requests[i].digests.size(), [&] {
+      return for_each_slice(requests[i], newest, [&](auto digests, std::uint32_t slice) {
+        return record_in(requests[i].user, digests, slice, newest);
+      });
+    });
+  }
+  const HistoryPaths* const paths = history_paths_.load(std::memory_order_acquire);
+  for (const auto& [i, slice] : outgrown) {
+    if (paths != nullptr) (this->*paths->rebuild)(requests[i].user, slice);
+  }
+  for (std::size_t i = 0; exact_.keeps() && i < requests.size(); ++i) {
+    if (outcomes[i]) keep_last(requests[i], newest);
+  }
+  return outcomes;
+}
+template <std::size_t Words>
+void MemoryCore<Words>::keep_last(const StoredRequest<Words>& request, std::uint32_t newest) {
+  if (request.when.empty()) return keep_last(request.user.key, request.digests, std::nullopt);
+  for_each_run(
+      request.when.size(), [&](std::size_t i) { return request.when[i]; },
+      [&](std::size_t begin, std::size_t end) {
+        const Time when = request.when[begin];
+        if (!state_->context.is_live(std::min(slice_of(when), newest), newest)) return;
+        keep_last(request.user.key, request.digests.subspan(begin, end - begin), when);
+      });
 }
 
 template <std::size_t Words>

@@ -88,6 +88,15 @@ class ShardSet {
       if (&shard == &of(key)) return change(shard);
     }
   }
+  /// Runs change(shard, i) for each key_of(i), with its shard locked: once for neighbours in one shard.
+  template <class KeyOf, class Change>
+  void locked_each(std::size_t count, const KeyOf& key_of, const Change& change) const {
+    for (std::size_t i = 0; i < count;) {
+      ShardOf& shard = of(key_of(i));
+      const std::lock_guard lock(shard.mutex);
+      for (; i < count && &shard == &of(key_of(i)); ++i) change(shard, i);
+    }
+  }
   /// Runs change(shard of a, shard of b) with both locked; they may be one.
   template <class Change>
   auto locked(const Key& a, const Key& b, Change&& change) const {
