@@ -167,7 +167,7 @@ class Browser {
     wait_for([&] { return run(script) == true; }, script, patience);
   }
 
- private:
+  /// A loopback port that nothing listens on.
   static int free_port() {
     const int probe = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
@@ -179,6 +179,8 @@ class Browser {
     ::close(probe);
     return ntohs(address.sin_port);
   }
+
+ private:
   Json post(const std::string& path, const Json& body) {
     const auto reply = client_->Post(path, body.dump(), "application/json");
     if (!reply) throw std::runtime_error("chromedriver does not answer " + path);

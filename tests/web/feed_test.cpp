@@ -3,81 +3,21 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "seenby_test_paths.hpp"
 #include "support/browser.hpp"
+#include "support/feed_page.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
-using seenby::test::Browser;
-using seenby::test::Json;
-using seenby::test::Process;
-using seenby::test::TemporaryFolder;
+using namespace seenby::test;
 
 constexpr const char* tab = "\ue004";
 constexpr const char* enter = "\ue007";
-
-/// The feed's server over a folder of data, which outlives it.
-class FeedServer {
- public:
-  explicit FeedServer(const std::string& data, const std::string& posts = "400")
-      : process_({SEENBY_BINARY_DIR "/bin/example_web_feed", "--port", "0", "--data", data, "--posts", posts}),
-        url_(process_.line()) {
-    REQUIRE(url_.starts_with("http://127.0.0.1:"));
-  }
-  [[nodiscard]] const std::string& url() const noexcept { return url_; }
-  int end(int signal) { return process_.end(signal); }
-
- private:
-  Process process_;
-  std::string url_;
-};
-
-std::vector<std::string> items(Browser& browser, const std::string& which = "li.card") {
-  return browser.run("return [...document.querySelectorAll(arguments[0])].map(card => card.dataset.item)", {which})
-      .get<std::vector<std::string>>();
-}
-void open_feed(Browser& browser, const std::string& url) {
-  browser.open(url);
-  browser.wait_until("return document.querySelectorAll('li.card').length >= 10");
-}
-/// Scrolls card by card, each for longer than it takes to be seen; returns those that the page took for seen.
-std::vector<std::string> scroll_past(Browser& browser, int cards) {
-  for (int i = 0; i < cards; ++i) {
-    browser.run("document.querySelectorAll('li.card')[arguments[0]].scrollIntoView({block: 'center'})", {i});
-    std::this_thread::sleep_for(1'300ms);
-  }
-  auto seen = items(browser, "li.card[data-seen=true]");
-  REQUIRE(seen.size() >= static_cast<std::size_t>(cards));
-  return seen;
-}
-void log_in(Browser& browser, const std::string& name) {
-  browser.type("#name", name);
-  browser.click("#login button[type=submit]");
-  browser.wait_until("return document.getElementById('who').textContent.includes('" + name + "')");
-  browser.wait_until("return document.querySelectorAll('li.card').length >= 10");
-}
-/// The figure beside a name in the side panel.
-std::string figure(const std::string& name) {
-  return "[...document.querySelectorAll('dt')].find(term => term.textContent === '" + name +
-         "')?.nextElementSibling.textContent";
-}
-void wait_until_flushed(Browser& browser, std::size_t seen) {
-  browser.wait_until("return Number(" + figure("posts you have seen") + ") >= " + std::to_string(seen));
-}
-bool any_of(const std::vector<std::string>& some, const std::vector<std::string>& others) {
-  const std::set<std::string> set(others.begin(), others.end());
-  for (const std::string& each : some) {
-    if (set.contains(each)) return true;
-  }
-  return false;
-}
 
 }  // namespace
 

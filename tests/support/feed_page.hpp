@@ -1,0 +1,81 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The web feed's page as a test drives it.
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "seenby_test_paths.hpp"
+#include "support/browser.hpp"
+
+namespace seenby::test {
+
+/// A feed's server, on a port of its own; its data outlive it.
+class FeedServer {
+ public:
+  explicit FeedServer(const std::string& data, const std::string& posts = "400")
+      : FeedServer(std::vector<std::string>{"example_web_feed", "--data", data, "--posts", posts}) {}
+  /// The program of build/bin and its arguments.
+  explicit FeedServer(std::vector<std::string> command)
+      : process_(with_port(std::move(command))), url_(process_.line()) {
+    REQUIRE(url_.starts_with("http://127.0.0.1:"));
+  }
+  [[nodiscard]] const std::string& url() const noexcept { return url_; }
+  int end(int signal) { return process_.end(signal); }
+
+ private:
+  static std::vector<std::string> with_port(std::vector<std::string> command) {
+    command.front().insert(0, SEENBY_BINARY_DIR "/bin/");
+    command.insert(command.end(), {"--port", "0"});
+    return command;
+  }
+  Process process_;
+  std::string url_;
+};
+
+inline std::vector<std::string> items(Browser& browser, const std::string& which = "li.card") {
+  return browser.run("return [...document.querySelectorAll(arguments[0])].map(card => card.dataset.item)", {which})
+      .get<std::vector<std::string>>();
+}
+inline void open_feed(Browser& browser, const std::string& url) {
+  browser.open(url);
+  browser.wait_until("return document.querySelectorAll('li.card').length >= 10");
+}
+/// Scrolls card by card, each for longer than it takes to be seen; returns those that the page took for seen.
+inline std::vector<std::string> scroll_past(Browser& browser, int cards) {
+  for (int i = 0; i < cards; ++i) {
+    browser.run("document.querySelectorAll('li.card')[arguments[0]].scrollIntoView({block: 'center'})", {i});
+    std::this_thread::sleep_for(std::chrono::milliseconds{1'300});
+  }
+  auto seen = items(browser, "li.card[data-seen=true]");
+  REQUIRE(seen.size() >= static_cast<std::size_t>(cards));
+  return seen;
+}
+inline void log_in(Browser& browser, const std::string& name) {
+  browser.type("#name", name);
+  browser.click("#login button[type=submit]");
+  browser.wait_until("return document.getElementById('who').textContent.includes('" + name + "')");
+  browser.wait_until("return document.querySelectorAll('li.card').length >= 10");
+}
+/// The figure beside a name in the side panel.
+inline std::string figure(const std::string& name) {
+  return "[...document.querySelectorAll('dt')].find(term => term.textContent === '" + name +
+         "')?.nextElementSibling.textContent";
+}
+inline void wait_until_flushed(Browser& browser, std::size_t seen) {
+  browser.wait_until("return Number(" + figure("posts you have seen") + ") >= " + std::to_string(seen));
+}
+inline bool any_of(const std::vector<std::string>& some, const std::vector<std::string>& others) {
+  const std::set<std::string> set(others.begin(), others.end());
+  for (const std::string& each : some) {
+    if (set.contains(each)) return true;
+  }
+  return false;
+}
+
+}  // namespace seenby::test
