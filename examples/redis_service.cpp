@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A small HTTP service whose users' filters are in Redis: what a deadline, a pool and a server that is down mean.
-//   redis_service URL [PORT]    serves until it is ended: redis://127.0.0.1:6379?timeout_ms=50&pool=16
+//   redis_service URL [PORT]    serves until it is ended; the URL: redis://127.0.0.1:6379?timeout_ms=50&pool=16
 //   redis_service               shows what it answers while no Redis can be reached, then ends
 //
 //   POST /users/ID                    a new user: known from now on, with nothing seen
@@ -49,6 +49,7 @@ class Service {
       : filter_(seenby::redis::RedisStore<std::string>(
             url, {.wrong_hide_rate = 0.01, .window = std::chrono::hours{24 * 30}, .slices = 6})),
         pool_(candidates()) {
+    server_.set_tcp_nodelay(true);  // else an answer waits for the client's acknowledgement of its head: 40 ms
     server_.new_task_queue = [] { return new httplib::ThreadPool(threads); };
     server_.Post(R"(/users/(\w+))", [this](const auto& request, auto& response) { create(request, response); });
     server_.Get(R"(/users/(\w+)/feed)", [this](const auto& request, auto& response) { feed(request, response); });
@@ -126,8 +127,14 @@ int demonstrate() {
 int main(int argc, char** argv) {
   if (argc < 2) return demonstrate();
   Service service(argv[1]);
-  const int port = argc > 2 ? std::atoi(argv[2]) : 8080;
+  const int wanted = argc > 2 ? std::atoi(argv[2]) : 8080;
+  const int port = wanted == 0 ? service.server().bind_to_any_port("127.0.0.1")
+                               : (service.server().bind_to_port("127.0.0.1", wanted) ? wanted : -1);
+  if (port < 0) {
+    std::fprintf(stderr, "redis_service: expected a free port, got %d, which cannot be listened on\n", wanted);
+    return 1;
+  }
   std::printf("http://127.0.0.1:%d/users/ada/feed\n", port);
   std::fflush(stdout);
-  return service.server().listen("127.0.0.1", port) ? 0 : 1;
+  return service.server().listen_after_bind() ? 0 : 1;
 }

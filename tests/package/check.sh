@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # One way of using seenby from outside, held by ctest:
 #   check.sh BUILD_DIR CXX install | find_package | wrong_version | missing_component | forgotten_component NAME |
-#                          component NAME | pkg_config NAME... | shared NAME... | add_subdirectory | plain_compiler |
-#                          one_minimum | two_units | compiled | debian NAME...
+#                          component NAME | service | pkg_config NAME... | shared NAME... | add_subdirectory |
+#                          plain_compiler | one_minimum | two_units | compiled | debian NAME...
 set -euo pipefail
 build=$1 cxx=$2 what=$3
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -67,6 +67,23 @@ case $what in
     configure -DCMAKE_PREFIX_PATH="$prefix" -DWANT_VERSION=0.2 -DWANT_COMPONENTS="$4"
     cmake --build "$dir"
     "$dir/consumer"
+    ;;
+  service)
+    # A service on the installed package, a Redis of its own behind it, and many clients at once.
+    cmake -S "$source/tests/package/service" -B "$dir" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE=Release \
+      -DCMAKE_PREFIX_PATH="$prefix" -DSOURCE="$source/examples/redis_service.cpp"
+    cmake --build "$dir"
+    pids=()
+    sockets=$(mktemp -d) # a socket's path is short
+    trap 'kill "${pids[@]}" 2>/dev/null || true; wait; rm -rf "$sockets"' EXIT
+    redis-server --port 0 --unixsocket "$sockets/redis" --save '' --dir "$sockets" >"$dir/redis.log" &
+    pids+=($!)
+    until_there() { for _ in $(seq 100); do if [ ! -s "$1" ] && [ ! -S "$1" ]; then sleep 0.1; fi; done; }
+    until_there "$sockets/redis"
+    "$dir/service" "unix://$sockets/redis?pool=8&timeout_ms=5000" 0 >"$dir/address" &
+    pids+=($!)
+    until_there "$dir/address"
+    "$dir/load" "$(sed 's|/users/.*||' "$dir/address")"
     ;;
   forgotten_component)
     refused "consumer links seenby::$4: write find_package(seenby REQUIRED COMPONENTS $4)" \
