@@ -12,16 +12,20 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <cctype>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "seenby/gates/read_path.hpp"
 #include "seenby/redis/shared_bloom_set.hpp"
 #include "seenby/redis/shared_gate.hpp"
 #include "seenby/redis/shared_set.hpp"
@@ -506,6 +510,54 @@ TEST_CASE("One builder at a time; the one that lost its place is told", "[redis]
   }
   CHECK(gate.info().value().next == 0);
   CHECK(gate.check(5) == Existence::maybe);
+}
+
+TEST_CASE("A gate of names finds every spelling, and is unknown to servers with other rules",
+          "[redis][004-07][004-16]") {
+  const RedisServer server;
+  using Names = SharedGate<std::string>;
+  const auto open = [&](std::string rules) {
+    const auto lower = [](const std::string& name) {
+      std::string made = name;
+      std::transform(made.begin(), made.end(), made.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      return made;
+    };
+    return Names(redis::make_executor(server.socket_url()).value(), "names", {.expected_items = 1'000},
+                 {.normalise = lower, .name = std::move(rules)});
+  };
+  Names first = open("lower/1");
+  const Names second = open("lower/1");
+  auto rebuild = first.begin_rebuild(1'000).value();
+  const std::vector<std::string> stored{"Ada", "GRACE"};
+  REQUIRE(rebuild.add(stored));
+  REQUIRE(rebuild.commit());
+  REQUIRE(first.add("Mary"));
+  for (const char* name : {"ada", "ADA", "grace", "mary", "MARY"}) {
+    CHECK(second.check(name) == Existence::maybe);
+    CHECK(second.available(name) == Availability::ask_database);
+  }
+  CHECK(second.available("edsger") == Availability::free);
+  CHECK(open("lower/2").check("ada") == Existence::unknown);
+  CHECK_THROWS_AS(open(""), std::invalid_argument);
+}
+
+TEST_CASE("A read path over a shared gate spares cache and database what another server knows to be absent",
+          "[redis][004-01][004-16]") {
+  const RedisServer server;
+  Gate here = open_gate(server);
+  Gate there = open_gate(server);
+  REQUIRE(here.create());
+  REQUIRE(there.add(7));
+  std::atomic<int> reads{0};
+  ReadPath<std::uint64_t, std::string, Gate> path(
+      here, {.database = [&](const std::uint64_t& id) {
+        ++reads;
+        return Result<std::optional<std::string>>(id == 7 ? std::optional<std::string>("seven") : std::nullopt);
+      }});
+  CHECK(path.find(7).value() == "seven");
+  CHECK(path.find(8).value() == std::nullopt);
+  CHECK(reads == 1);
 }
 
 TEST_CASE("A gate whose server is gone says unknown, and everything goes the normal way", "[redis][004-03]") {

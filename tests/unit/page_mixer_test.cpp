@@ -41,7 +41,7 @@ std::size_t from_pool(const Selection<std::uint64_t>& page, std::uint16_t pool) 
 }  // namespace
 
 TEST_CASE("pools give what the users have not seen, unfiltered ones their best, and each takes its places",
-          "[002-18]") {
+          "[002-10][002-18]") {
   Filter filter{test::ExactStore<>{{.users_per_request = 2}}};
   REQUIRE(filter.record_all(alice, Ids{100, 101, 300}));
   REQUIRE(filter.record_all(bob, Ids{102}));
@@ -78,19 +78,23 @@ TEST_CASE("what an earlier pool gives no later one does, and places left over go
   CHECK(longer.underfilled());
 }
 
-TEST_CASE("the hook reorders before the cut, and the places are kept", "[002-18]") {
+TEST_CASE("the hook reorders what is neither seen nor twice there, before the cut, and the places are kept",
+          "[002-09][002-18]") {
   Filter filter{test::ExactStore<>{}};
-  REQUIRE(filter.create(alice));
-  const CandidatePool first{range(0, 10)};
-  const CandidatePool second{range(10, 20)};
+  REQUIRE(filter.record_all(alice, Ids{1, 15}));
+  const CandidatePool first{Ids{0, 1, 2, 2, 3, 4, 5}};
+  const CandidatePool second{Ids{10, 3, 11, 12, 13, 14, 15}};
   Mixer mixer{filter};
   const Ids users{alice};
   const std::array pools{Share::quota(first, 2), Share::quota(second, 2)};
-  const auto& page = mixer.mix(pools, users, 4, [](std::span<MixedPick<std::uint64_t>> picks) {
+  Ids running;
+  const auto& page = mixer.mix(pools, users, 4, [&](std::span<MixedPick<std::uint64_t>> picks) {
+    for (const auto& pick : picks) running.push_back(*pick.item);
     std::ranges::sort(picks, [](const auto& a, const auto& b) { return *a.item > *b.item; });
   });
-  // Four of each were in the running, as each might have filled the page alone.
-  CHECK(picked(page) == Ids{13, 12, 3, 2});
+  // Four of each were in the running, as each might have filled the page alone; one of them is in both.
+  CHECK(running == Ids{0, 2, 3, 4, 10, 11, 12});
+  CHECK(picked(page) == Ids{12, 11, 4, 3});
 }
 
 TEST_CASE("an unknown user is noted once, and what the caller chose is done") {
