@@ -167,7 +167,7 @@ class BloomFilter {
 
   // Serialize
 
-  /// The bits, 64-byte aligned; valid until the filter is assigned to or destroyed.
+  /// The bits, 64-byte aligned; valid until the filter grows, is assigned to or destroyed.
   [[nodiscard]] std::span<const std::byte> bits() const noexcept { return bits_.span(); }
   /// A view of these bits; valid as long as they are.
   [[nodiscard]] view_type view() const noexcept { return view_type(shape_, bits_.span(), hash_); }

@@ -60,7 +60,7 @@ class SharedSetProtocol {
   ~SharedSetProtocol();
 
   Result<bool> create();  ///< makes an empty set; false when there is one
-  /// Adds digests; fresh[i] = 1 where one was certainly new. One script a round trip.
+  /// Adds digests; fresh[i] = 1 where one was certainly new. A script for each few thousand of them.
   Result<void> add(std::span<const Digest> digests, std::span<std::uint8_t> fresh);
   /// out[i] = 1 where digest i may be contained, else 0.
   Result<void> check(std::span<const Digest> digests, std::span<std::uint8_t> out);

@@ -165,7 +165,7 @@ class RedisStore {
   /// Rebuilds missing and full filters from this from now on. For set-up, before other threads use the store.
   void set_replay(Replay<User> replay) { replay_ = std::move(replay); }
 
-  /// As FilterStoreFor says; one round trip for all users, two for values read by block whose size is not known.
+  /// As FilterStoreFor says; one pipelined round trip for all users.
   template <class Item>
   void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const {

@@ -44,7 +44,7 @@ class DenseIdSet {
     return true;
   }
 
-  /// Forgets every id. O(limit / 64).
+  /// Forgets every id. O(largest id / 64).
   void clear() noexcept {
     words_.clear();
     size_ = 0;
@@ -57,7 +57,7 @@ class DenseIdSet {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }            ///< ids in it
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }             ///< whether it holds nothing
   [[nodiscard]] std::uint64_t id_limit() const noexcept { return id_limit_; }  ///< ids are below this
-  /// One bit an id below the limit.
+  /// One bit an id up to the largest inserted, in whole words.
   [[nodiscard]] std::size_t memory_bytes() const noexcept { return words_.capacity() * sizeof(std::uint64_t); }
 
   /// Every id, ascending.
