@@ -43,7 +43,7 @@ std::vector<Batch> batches_of(std::vector<Event>& events, const StorePolicy& pol
   std::sort(events.begin(), events.end(),
             [](const Event& a, const Event& b) { return std::pair(a.user, a.time) < std::pair(b.user, b.time); });
   const std::int64_t slice =
-      policy.window.count() == 0 ? 0 : std::max<std::int64_t>(1, policy.window.count() / policy.slices);
+      policy.window.count() == 0 ? 0 : (policy.window.count() + policy.slices - 1) / policy.slices;
   std::vector<Batch> batches;
   for (std::size_t at = 0; at < events.size(); ++at) {
     const bool same = at > 0 && events[at].user == events[at - 1].user &&

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,9 +79,9 @@ class StoreProtocol {
   /// remembered is read once more, whole; jobs whose values together exceed a megabyte are asked one megabyte after the
   /// other.
   void check(std::span<const Job> jobs, ItemKind kind) const;
-  /// As FilterStoreFor's members; `history` may be empty.
+  /// As FilterStoreFor's members; `history` may be empty, and `when` is now where it is.
   Result<RecordOutcome> record(const std::string& user, std::span<const Digest> digests, ItemKind kind,
-                               const ReadSeen& history);
+                               const ReadSeen& history, std::optional<Time> when = {});
   /// One user of `record_many`; `when` has a time for each digest, the oldest first, or none where all were seen now.
   struct UserRecord {
     std::string user;                 ///< their name
@@ -191,11 +192,13 @@ class RedisStore {
   /// As FilterStoreFor says. One round trip to a user whose shape this process remembers.
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
-    const std::string name = detail::wire_text(user);
-    auto outcome = protocol_->record(name, batch.digests, item_kind<Item>, history_of(user));
-    if (keep_last_ == 0 || !outcome) return outcome;
-    if (auto kept = keep({name, batch.digests, {}, {}}); !kept) return std::move(kept).error();
-    return outcome;
+    return record_at(user, batch, std::nullopt);
+  }
+  /// Records into the slice that `when` falls into, the newest at most. What is older than the window is acknowledged
+  /// and not stored.
+  template <class Item>
+  Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch, Time when) {
+    return record_at(user, batch, when);
   }
   /// As ManyRecordingStoreFor; see StoreProtocol::record_many for its round trips. With keep_last each user has two
   /// more.
@@ -295,6 +298,15 @@ class RedisStore {
       }
       return record.digests.size();
     });
+  }
+  template <class Item>
+  Result<RecordOutcome> record_at(const User& user, const ItemBatch<Item>& batch, std::optional<Time> when) {
+    const std::string name = detail::wire_text(user);
+    auto outcome = protocol_->record(name, batch.digests, item_kind<Item>, history_of(user), when);
+    if (keep_last_ == 0 || !outcome) return outcome;
+    const std::vector<Time> times(when ? batch.size() : 0, when.value_or(Time{}));
+    if (auto kept = keep({name, batch.digests, times, {}}); !kept) return std::move(kept).error();
+    return outcome;
   }
   [[nodiscard]] static std::vector<std::string> names_of(std::span<const User> users) {
     std::vector<std::string> names;

@@ -61,7 +61,7 @@ class SliceClock {
   [[nodiscard]] std::int64_t number(Time time) const noexcept {
     if (!windowed()) return 0;
     const std::int64_t seconds = time.time_since_epoch().count();
-    return seconds >= 0 ? seconds / length_ : (seconds - length_ + 1) / length_;
+    return seconds / length_ - (seconds % length_ < 0 ? 1 : 0);  // rounded down, at either end of time too
   }
   /// The newest slice by this clock, or by any reading before; a jump of more than a slice is not followed at once (see
   /// ClockGuard). 0 without a window, and the clock is not read. Any thread may call it.

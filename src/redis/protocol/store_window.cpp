@@ -14,7 +14,8 @@
 namespace seenby::redis {
 
 StoreWriter::Target StoreWriter::slice_target(std::int64_t slice) const {
-  return {.key = state_.slice_key(key_, slice), .list = key_, .slice = slice};
+  return {
+      .key = state_.slice_key(key_, slice), .list = key_, .slice = slice, .newest = std::max(slice, newest_slice())};
 }
 
 StoreWriter::Attempt StoreWriter::open_slice(const Target& target, std::span<const Digest> digests) {

@@ -31,9 +31,12 @@ std::vector<Digest> distinct(std::span<const Digest> digests) {
   return out;
 }
 
-Result<RecordOutcome> StoreWriter::record(std::span<const Digest> digests, ItemKind kind) {
+Result<RecordOutcome> StoreWriter::record(std::span<const Digest> digests, ItemKind kind, std::optional<Time> when) {
   if (auto right = state_.claim_kind(kind, step_deadline()); !right) return std::move(right).error();
-  return record_in(newest_slice(), digests);
+  const std::int64_t newest = newest_slice();
+  const std::int64_t slice = when ? std::min(state_.slices.number(*when), newest) : newest;
+  if (slice <= newest - state_.slices.tested()) return RecordOutcome{};
+  return record_in(slice, digests);
 }
 
 Result<RecordOutcome> StoreWriter::record_in(std::int64_t slice, std::span<const Digest> digests) {
@@ -168,8 +171,8 @@ void StoreWriter::append_add(const Target& target, std::span<const std::string_v
   called.push_back(&scripts::add());
   if (target.list.empty() || !watch_slices_) return;
   batch.emplace_back().add("GET").add_key(target.list);
-  Command& exists = batch.emplace_back().add("EXISTS").add_key(target.key);
-  for (std::int64_t slice = target.slice - 1; slice > target.slice - state_.slices.tested(); --slice) {
+  Command& exists = batch.emplace_back().add("EXISTS").add_key(state_.slice_key(key_, target.newest));
+  for (std::int64_t slice = target.newest - 1; slice > target.newest - state_.slices.tested(); --slice) {
     exists.add(state_.slice_key(key_, slice));
   }
   called.resize(batch.size(), nullptr);
@@ -202,7 +205,7 @@ bool StoreWriter::slices_lost(const Target& target, const Reply& list, const Rep
   if (decoded->building()) return false;
   const auto slices = decoded->slices();
   const auto listed = std::count_if(slices.begin(), slices.end(), [&](std::int64_t slice) {
-    return slice <= target.slice && slice > target.slice - state_.slices.tested();
+    return slice <= target.newest && slice > target.newest - state_.slices.tested();
   });
   return listed > *existing.integer();
 }
@@ -417,8 +420,8 @@ StoreProtocol::StoreProtocol(std::shared_ptr<Executor> executor, const StorePoli
 StoreProtocol::~StoreProtocol() = default;
 
 Result<RecordOutcome> StoreProtocol::record(const std::string& user, std::span<const Digest> digests, ItemKind kind,
-                                            const ReadSeen& history) {
-  auto outcome = StoreWriter(*state_, user, history).record(digests, kind);
+                                            const ReadSeen& history, std::optional<Time> when) {
+  auto outcome = StoreWriter(*state_, user, history).record(digests, kind, when);
   (outcome ? state_->records : state_->write_failures).fetch_add(digests.size(), std::memory_order_relaxed);
   return outcome;
 }

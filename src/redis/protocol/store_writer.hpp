@@ -28,7 +28,8 @@ class StoreWriter {
         history_(history),
         deadline_(Deadline::after(history ? state.options.rebuild_timeout : state.timeout)) {}
 
-  Result<RecordOutcome> record(std::span<const Digest> digests, ItemKind kind);
+  /// What was seen at a time before the window is not stored.
+  Result<RecordOutcome> record(std::span<const Digest> digests, ItemKind kind, std::optional<Time> when);
   /// In a slice of the window; 0 without one.
   Result<RecordOutcome> record_in(std::int64_t slice, std::span<const Digest> digests);
 
@@ -62,6 +63,7 @@ class StoreWriter {
     std::string key;
     std::string list;  ///< empty without a window
     std::int64_t slice = 0;
+    std::int64_t newest = 0;  ///< of the slices that must be there if they are listed
   };
   /// A filter's first header, and its identity as in the value.
   struct Head {
