@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+#include "redis/protocol/user_tag.hpp"
 #include "seenby/sizing.hpp"
 
 namespace seenby::redis {
@@ -12,24 +13,6 @@ namespace {
 
 constexpr std::size_t local_whole_read_bytes = std::size_t{256} << 10;
 constexpr std::size_t remote_whole_read_bytes = std::size_t{16} << 10;
-
-/// Braces would end or move the hash tag; '%' is what escapes them.
-std::string escaped(std::string_view user) {
-  if (user.find_first_of("{}%") == std::string_view::npos) return std::string(user);
-  std::string out;
-  for (const char c : user) {
-    if (c == '{') {
-      out.append("%7B");
-    } else if (c == '}') {
-      out.append("%7D");
-    } else if (c == '%') {
-      out.append("%25");
-    } else {
-      out.push_back(c);
-    }
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -96,8 +79,8 @@ std::string StoreState::key_of(std::string_view user) const {
 }
 
 void StoreState::append_key(std::string& out, std::string_view user) const {
-  const bool plain = user.find_first_of("{}%") == std::string_view::npos;
-  out.append(options.prefix).append("{").append(plain ? user : std::string_view(escaped(user))).append("}");
+  const bool plain = is_plain_tag(user);
+  out.append(options.prefix).append("{").append(plain ? user : std::string_view(escaped_tag(user))).append("}");
 }
 
 std::string StoreState::slice_key(std::string_view key, std::int64_t slice) const {

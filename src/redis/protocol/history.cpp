@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: MIT
+#include "seenby/redis/history.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+#include "redis/protocol/expiry.hpp"
+#include "redis/protocol/store_value.hpp"
+#include "redis/protocol/user_tag.hpp"
+#include "redis/transport/script.hpp"
+
+namespace seenby::redis {
+namespace {
+
+/// Whole seconds up to here are exact in a score, which is a double.
+constexpr std::int64_t latest_score = std::int64_t{1} << 53;
+
+std::string score_of(Time time) {
+  return std::to_string(std::clamp<std::int64_t>(time.time_since_epoch().count(), -latest_score, latest_score));
+}
+Time time_of_score(const std::string& text) {
+  double seconds = 0;
+  std::from_chars(text.data(), text.data() + text.size(), seconds);
+  return Time{std::chrono::seconds{static_cast<std::int64_t>(seconds)}};
+}
+
+std::string text_of(const KeyView& key) {
+  return key.kind == ItemKind::integer ? std::to_string(key.number) : std::string(key.bytes);
+}
+/// Views `text`.
+KeyView key_of(const std::string& text, ItemKind kind) {
+  KeyView key{.kind = kind, .number = 0, .bytes = {}};
+  if (kind == ItemKind::integer) {
+    std::from_chars(text.data(), text.data() + text.size(), key.number);
+  } else {
+    key.bytes = text;
+  }
+  return key;
+}
+
+/// What a user's keys are trimmed to: ARGV 1 is the least score to keep or "", ARGV 2 how many items or "0", ARGV 3
+/// how long the keys live or "0". KEYS are the items and their events.
+constexpr const char* trim_items = R"lua(
+local function trim(items, events)
+  local gone = {}
+  if ARGV[1] ~= '' then gone = redis.call('ZRANGEBYSCORE', items, '-inf', '(' .. ARGV[1]) end
+  for _, item in ipairs(gone) do
+    redis.call('ZREM', items, item)
+    redis.call('HDEL', events, item)
+  end
+  local over = redis.call('ZCARD', items) - tonumber(ARGV[2])
+  if ARGV[2] ~= '0' and over > 0 then
+    for _, item in ipairs(redis.call('ZRANGE', items, 0, over - 1)) do
+      redis.call('ZREM', items, item)
+      redis.call('HDEL', events, item)
+    end
+  end
+  if ARGV[3] ~= '0' then
+    redis.call('PEXPIRE', items, ARGV[3])
+    redis.call('PEXPIRE', events, ARGV[3])
+  end
+end
+-- Adds events of an item, 8 bytes each, that are not there; how many.
+local function add(items, events, item, at, numbers)
+  local held = redis.call('HGET', events, item) or ''
+  local fresh = 0
+  for i = 1, #numbers, 8 do
+    local number = string.sub(numbers, i, i + 7)
+    local known = false
+    for j = 1, #held, 8 do known = known or string.sub(held, j, j + 7) == number end
+    if not known then
+      held = held .. number
+      fresh = fresh + 1
+    end
+  end
+  if fresh > 0 then
+    redis.call('HSET', events, item, held)
+    redis.call('ZADD', items, 'GT', at, item)
+  end
+  return fresh
+end
+)lua";
+
+const Script& append_script() {
+  // Behind ARGV 3: item, time and event, three arguments an event.
+  static const Script script(std::string(trim_items) + R"lua(
+local fresh = 0
+for i = 4, #ARGV, 3 do
+  if ARGV[1] == '' or tonumber(ARGV[i + 1]) >= tonumber(ARGV[1]) then
+    fresh = fresh + add(KEYS[1], KEYS[2], ARGV[i], ARGV[i + 1], ARGV[i + 2])
+  end
+end
+trim(KEYS[1], KEYS[2])
+return fresh
+)lua");
+  return script;
+}
+
+const Script& merge_script() {
+  // KEYS: items and events of one user, then of the other who gets them.
+  static const Script script(std::string(trim_items) + R"lua(
+local list = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+for i = 1, #list, 2 do
+  add(KEYS[3], KEYS[4], list[i], list[i + 1], redis.call('HGET', KEYS[2], list[i]) or '')
+  redis.call('ZADD', KEYS[3], 'GT', list[i + 1], list[i])
+end
+redis.call('DEL', KEYS[1], KEYS[2])
+trim(KEYS[3], KEYS[4])
+return #list > 0 and 1 or 0
+)lua");
+  return script;
+}
+
+const Script& erase_script() {
+  static const Script script(R"lua(
+local erased = 0
+for _, item in ipairs(ARGV) do
+  erased = erased + redis.call('ZREM', KEYS[1], item)
+  redis.call('HDEL', KEYS[2], item)
+end
+return erased
+)lua");
+  return script;
+}
+
+Error unexpected(const Reply& reply, std::string_view expected, std::string_view key) {
+  std::string message = "seenby::redis: expected ";
+  return named({ErrorCode::corrupt, message.append(expected).append(", got ").append(reply.type_name())}, key);
+}
+
+}  // namespace
+
+struct HistoryLog::State {
+  std::shared_ptr<Executor> executor;
+  ItemKind user_kind;
+  ItemKind item_kind;
+  HistoryOptions options;
+  std::chrono::milliseconds timeout;
+
+  // The names of a scan, in order, and the last that was handed out.
+  std::mutex paging;
+  std::vector<std::string> names;
+  std::string last_name;
+
+  [[nodiscard]] std::string key(const KeyView& user) const {
+    return key_of_name(user.kind == ItemKind::integer ? text_of(user) : std::string(user.bytes));
+  }
+  [[nodiscard]] std::string key_of_name(const std::string& name) const {
+    return options.prefix + "{" + (is_plain_tag(name) ? name : escaped_tag(name)) + "}";
+  }
+  [[nodiscard]] static std::string events_of(const std::string& key) { return key + ":events"; }
+
+  /// What is older is not there any more.
+  [[nodiscard]] Time since(Time asked) const {
+    return options.keep.count() == 0 ? asked : std::max(asked, window_start(options.clock(), options.keep));
+  }
+  /// The first three arguments of the scripts that trim.
+  [[nodiscard]] std::array<std::string, 3> limits() const {
+    const bool kept = options.keep.count() != 0;
+    return {kept ? score_of(since(all_time)) : std::string(), std::to_string(options.most_items),
+            std::to_string(kept ? px(options.keep) : 0)};
+  }
+
+  Result<Reply> ask(const Command& command) const {
+    auto reply = execute_one(*executor, command, Deadline::after(timeout));
+    if (!reply) return named(std::move(reply).error(), command.key());
+    return reply;
+  }
+  Result<std::uint64_t> ask_number(const Command& command) const {
+    auto reply = ask(command);
+    if (!reply) return std::move(reply).error();
+    if (reply->integer() == nullptr || *reply->integer() < 0) return unexpected(*reply, "a count", command.key());
+    return static_cast<std::uint64_t>(*reply->integer());
+  }
+  Result<std::uint64_t> run(const Script& script, std::span<const std::string_view> keys,
+                            std::span<const std::string_view> arguments) const {
+    auto reply = execute_script(*executor, script, keys, arguments, Deadline::after(timeout));
+    if (!reply) return named(std::move(reply).error(), keys[0]);
+    if (reply->integer() == nullptr || *reply->integer() < 0) return unexpected(*reply, "a count", keys[0]);
+    return static_cast<std::uint64_t>(*reply->integer());
+  }
+
+  /// Every user's name, each once, in order.
+  Result<std::vector<std::string>> scan() const {
+    Command info;
+    info.add("INFO").add("cluster");
+    auto about = ask(info);
+    if (!about) return std::move(about).error();
+    if (about->string() != nullptr && about->string()->find("cluster_enabled:1") != std::string::npos) {
+      return Error{ErrorCode::unavailable, "seenby::redis: expected one server to list users of, got a cluster"};
+    }
+    std::string pattern;
+    for (const char c : options.prefix) {
+      if (std::string_view("*?[]\\^").find(c) != std::string_view::npos) pattern.push_back('\\');
+      pattern.push_back(c);
+    }
+    pattern.append("{*}");
+    std::vector<std::string> found;
+    std::string cursor = "0";
+    do {
+      Command command;
+      command.add("SCAN").add(cursor).add("MATCH").add(pattern).add("COUNT").add("1000");
+      auto reply = ask(command);
+      if (!reply) return std::move(reply).error();
+      const Reply::Array* answer = reply->array();
+      const bool good = answer != nullptr && answer->size() == 2 && (*answer)[0].string() != nullptr &&
+                        (*answer)[1].array() != nullptr;
+      if (!good) return unexpected(*reply, "a cursor and keys", options.prefix);
+      cursor = *(*answer)[0].string();
+      for (const Reply& each : *(*answer)[1].array()) {
+        if (each.string() == nullptr || each.string()->size() < options.prefix.size() + 2) continue;
+        std::string_view tag = *each.string();
+        tag.remove_prefix(options.prefix.size() + 1);
+        tag.remove_suffix(1);
+        found.push_back(unescaped_tag(tag));
+      }
+    } while (cursor != "0");
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+};
+
+Result<HistoryLog> HistoryLog::open(std::shared_ptr<Executor> executor, ItemKind user_kind, ItemKind item_kind,
+                                    HistoryOptions options) {
+  if (!executor) throw std::invalid_argument("seenby::redis: expected an executor, got none");
+  if (options.prefix.find('{') != std::string::npos) {
+    std::string message = "seenby::redis: expected a key prefix without '{' (the user is the hash tag), got \"";
+    throw std::invalid_argument(message.append(options.prefix).append("\""));
+  }
+  const auto timeout = options.timeout.value_or(executor->default_timeout());
+  if (timeout.count() <= 0 || options.keep.count() < 0) {
+    throw std::invalid_argument("seenby::redis: expected a timeout above zero and no negative time to keep");
+  }
+  auto state = std::make_shared<State>();
+  state->executor = std::move(executor);
+  state->user_kind = user_kind;
+  state->item_kind = item_kind;
+  state->options = std::move(options);
+  state->timeout = timeout;
+  const std::string key = state->options.prefix + "kinds";
+  const std::string kinds = std::string(to_string(user_kind)).append(" ").append(to_string(item_kind));
+  std::vector<Command> batch(2);
+  batch[0].add("SET").add_key(key).add(kinds).add("NX");
+  batch[1].add("GET").add_key(key);
+  auto replies = execute_batch(*state->executor, batch, Deadline::after(timeout));
+  if (!replies) return named(std::move(replies).error(), key);
+  for (const Reply& reply : *replies) {
+    if (const Error* error = reply.error()) return named(*error, key);
+  }
+  const std::string* held = (*replies)[1].string();
+  if (held == nullptr || *held != kinds) {
+    std::string message = "seenby::redis: expected a history of users and items of kinds ";
+    return named({ErrorCode::parameter_mismatch,
+                  message.append(held == nullptr ? "unknown" : *held).append(", which it holds, got ").append(kinds)},
+                 key);
+  }
+  return HistoryLog(std::move(state));
+}
+
+Result<std::size_t> HistoryLog::append(std::span<const KeyedEvent> events) {
+  std::map<std::string, std::vector<const KeyedEvent*>> of_user;
+  for (const KeyedEvent& event : events) of_user[state_->key(event.user)].push_back(&event);
+  const auto limits = state_->limits();
+  std::vector<Command> batch;
+  for (const auto& [key, theirs] : of_user) {
+    const std::string events_key = State::events_of(key);
+    const std::array<std::string_view, 2> keys{key, events_key};
+    const std::array<std::string_view, 3> first{limits[0], limits[1], limits[2]};
+    Command& command = batch.emplace_back(append_script().call(keys, first));
+    for (const KeyedEvent* event : theirs) {
+      command.add(text_of(event->item)).add(score_of(event->seen_at)).add(packed_number(event->event));
+    }
+  }
+  const std::vector<const Script*> scripts(batch.size(), &append_script());
+  auto replies = execute_scripts(*state_->executor, batch, scripts, Deadline::after(state_->timeout));
+  if (!replies) return std::move(replies).error();
+  std::size_t fresh = 0;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    if (const Error* error = (*replies)[i].error()) return named(*error, batch[i].key());
+    if ((*replies)[i].integer() == nullptr) return unexpected((*replies)[i], "a count", batch[i].key());
+    fresh += static_cast<std::size_t>(*(*replies)[i].integer());
+  }
+  return fresh;
+}
+
+Result<void> HistoryLog::contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
+                                  Time since) const {
+  Command command;
+  command.reads_only().add("ZMSCORE").add_key(state_->key(user));
+  for (const KeyView& item : items) command.add(text_of(item));
+  auto reply = state_->ask(command);
+  if (!reply) return std::move(reply).error();
+  const Reply::Array* scores = reply->array();
+  if (scores == nullptr || scores->size() != items.size()) return unexpected(*reply, "scores", command.key());
+  const Time from = state_->since(since);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string* score = (*scores)[i].string();
+    out[i] = score != nullptr && time_of_score(*score) >= from ? 1 : 0;
+  }
+  return {};
+}
+
+Result<void> HistoryLog::seen_since(const KeyView& user, Time since,
+                                    const std::function<void(const KeyView&, Time)>& row) const {
+  Command command;
+  command.reads_only().add("ZRANGEBYSCORE").add_key(state_->key(user)).add(score_of(state_->since(since)));
+  command.add("+inf").add("WITHSCORES");
+  auto reply = state_->ask(command);
+  if (!reply) return std::move(reply).error();
+  const Reply::Array* list = reply->array();
+  if (list == nullptr) return unexpected(*reply, "items with scores", command.key());
+  for (std::size_t i = 0; i + 1 < list->size(); i += 2) {
+    const std::string* item = (*list)[i].string();
+    const std::string* score = (*list)[i + 1].string();
+    if (item != nullptr && score != nullptr) row(key_of(*item, state_->item_kind), time_of_score(*score));
+  }
+  return {};
+}
+
+Result<bool> HistoryLog::forget(const KeyView& user) {
+  const std::string key = state_->key(user);
+  Command command;
+  command.add("DEL").add_key(key).add(State::events_of(key));
+  auto gone = state_->ask_number(command);
+  if (!gone) return std::move(gone).error();
+  return *gone != 0;
+}
+
+Result<std::size_t> HistoryLog::erase(const KeyView& user, std::span<const KeyView> items) {
+  const std::string key = state_->key(user);
+  const std::string events = State::events_of(key);
+  std::vector<std::string> texts;
+  for (const KeyView& item : items) texts.push_back(text_of(item));
+  const std::array<std::string_view, 2> keys{key, events};
+  const std::vector<std::string_view> arguments(texts.begin(), texts.end());
+  auto erased = state_->run(erase_script(), keys, arguments);
+  if (!erased) return std::move(erased).error();
+  return static_cast<std::size_t>(*erased);
+}
+
+Result<bool> HistoryLog::merge(const KeyView& from, const KeyView& into) {
+  const std::string source = state_->key(from);
+  const std::string target = state_->key(into);
+  const std::string source_events = State::events_of(source);
+  const std::string target_events = State::events_of(target);
+  const auto limits = state_->limits();
+  const std::array<std::string_view, 4> keys{source, source_events, target, target_events};
+  const std::array<std::string_view, 3> arguments{limits[0], limits[1], limits[2]};
+  auto moved = state_->run(merge_script(), keys, arguments);
+  if (!moved && moved.error().message.find("CROSSSLOT") != std::string::npos) {
+    return Error{ErrorCode::unavailable, moved.error().message + ": users on two nodes of a cluster"};
+  }
+  if (!moved) return std::move(moved).error();
+  return *moved != 0;
+}
+
+Result<void> HistoryLog::users(const std::optional<KeyView>& after, std::size_t limit,
+                               const std::function<void(const KeyView&)>& row) const {
+  const std::string last = after ? text_of(*after) : std::string();
+  const std::lock_guard lock(state_->paging);
+  std::vector<std::string>& names = state_->names;
+  if (!after || names.empty() || last != state_->last_name) {
+    auto found = state_->scan();
+    if (!found) return std::move(found).error();
+    names = *std::move(found);
+  }
+  auto at = after ? std::upper_bound(names.begin(), names.end(), last) : names.begin();
+  std::size_t count = 0;
+  for (; at != names.end() && count < limit; ++at, ++count) {
+    row(key_of(*at, state_->user_kind));
+    state_->last_name = *at;
+  }
+  if (at == names.end()) names = {};
+  return {};
+}
+
+Result<std::uint64_t> HistoryLog::item_count(const KeyView& user, Time since) const {
+  Command command;
+  command.reads_only().add("ZCOUNT").add_key(state_->key(user)).add(score_of(state_->since(since))).add("+inf");
+  return state_->ask_number(command);
+}
+
+Result<std::uint64_t> HistoryLog::event_count(const KeyView& item) const {
+  auto names = state_->scan();
+  if (!names) return std::move(names).error();
+  constexpr std::size_t page = 1'000;
+  const std::string text = text_of(item);
+  std::uint64_t events = 0;
+  for (std::size_t begin = 0; begin < names->size(); begin += page) {
+    std::vector<Command> batch;
+    for (std::size_t i = begin; i < std::min(begin + page, names->size()); ++i) {
+      batch.emplace_back().reads_only().add("HSTRLEN").add_key(State::events_of(state_->key_of_name((*names)[i])));
+      batch.back().add(text);
+    }
+    auto replies = execute_batch(*state_->executor, batch, Deadline::after(state_->timeout));
+    if (!replies) return std::move(replies).error();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (const Error* error = (*replies)[i].error()) return named(*error, batch[i].key());
+      if ((*replies)[i].integer() != nullptr) events += static_cast<std::uint64_t>(*(*replies)[i].integer()) / 8;
+    }
+  }
+  return events;
+}
+
+}  // namespace seenby::redis
