@@ -140,8 +140,7 @@ TEST_CASE("A timed store can all that its store can", "[metrics]") {
   static_assert(seenby::ReplayableStore<Timed> == seenby::ReplayableStore<Store>);
   static_assert(seenby::AgeingStore<Timed> == seenby::AgeingStore<Store>);
   static_assert(seenby::detail::MergingStore<Timed> == seenby::detail::MergingStore<Store>);
-  static_assert(seenby::detail::TimedStoreFor<Timed, std::uint64_t> ==
-                seenby::detail::TimedStoreFor<Store, std::uint64_t>);
+  static_assert(seenby::TimedStoreFor<Timed, std::uint64_t> == seenby::TimedStoreFor<Store, std::uint64_t>);
   seenby::SeenFilter filter{Timed{Store{{.wrong_hide_rate = 0.01}}}};
   filter.record(1, 2).or_throw();
   filter.hide(1, 3).or_throw();
