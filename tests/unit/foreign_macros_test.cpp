@@ -108,6 +108,21 @@
 
 #include "seenby/seenby.hpp"
 
+// The components' headers after all but Windows' macros: they are built for POSIX.
+#undef min
+#undef max
+#include "seenby/ingest/async_recorder.hpp"
+#include "seenby/ingest/ingestor.hpp"
+#include "seenby/ingest/repair_job.hpp"
+#include "seenby/lmdb/store.hpp"
+#include "seenby/postgres/history.hpp"
+#include "seenby/redis/bloom_store.hpp"
+#include "seenby/redis/shared_gate.hpp"
+#include "seenby/redis/store.hpp"
+#include "seenby/redis_article/article_store.hpp"
+#include "seenby/sqlite/history.hpp"
+#include "seenby/token/seen_token.hpp"
+
 TEST_CASE("seenby.hpp compiles after the macros of others") {
   seenby::BloomFilter<std::string> filter{{.expected_items = 10}};
   filter.insert("a");

@@ -191,7 +191,7 @@ class FingerprintTable {
     constexpr std::size_t few = 32;
     FingerprintShape same = from.shape();
     same.capacity = shape_.capacity;
-    if (same != shape_ || items.size() > few || from.count() > shape_.capacity) return false;
+    if (same != shape_ || items.size() > few || from.count() == 0 || from.count() > shape_.capacity) return false;
     const detail::FingerprintRef table = shape_.sliced ? from.ref(window) : from.ref();
     count_ = from.count();
     std::memcpy(body_, table.index, static_cast<std::size_t>(shape_.index_bytes()));
