@@ -32,6 +32,7 @@
 #include "seenby/latency_histogram.hpp"
 #include "seenby/result.hpp"
 #include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/compiled.hpp"
 #include "seenby/select/namespace.hpp"
 #include "seenby/select/over_fetch.hpp"
 #include "seenby/select/page_mixer.hpp"

@@ -71,12 +71,7 @@ namespace sizing {
 
 namespace seenby::sizing {
 
-inline std::uint64_t textbook_bits(std::uint64_t items, double fpr) {
-  detail::require_items(items);
-  detail::require_rate(fpr, "fpr");
-  constexpr double ln2 = std::numbers::ln2;
-  return detail::checked_bits(std::ceil(-static_cast<double>(items) * std::log(fpr) / (ln2 * ln2)), items, fpr);
-}
+inline std::uint64_t textbook_bits(std::uint64_t items, double fpr) { return detail::textbook_bits(items, fpr); }
 
 inline std::uint32_t textbook_hash_count(std::uint64_t bits, std::uint64_t items) {
   detail::require_items(items);
@@ -101,44 +96,23 @@ inline double expected_fpr(const FilterShape& shape, std::uint64_t items) {
 }
 
 inline FilterShape shape_for(LayoutKind layout, std::uint64_t items, double fpr) {
-  if (layout == LayoutKind::classic_v1) layout = LayoutKind::classic;
-  FilterShape shape{.layout = layout, .hash_count = 8, .bits = 0};
+  if (layout == LayoutKind::split_block) {
+    return {.layout = layout, .hash_count = 8, .bits = detail::split_blocks_for(items, fpr) * split_block_bits};
+  }
   const std::uint64_t ideal = textbook_bits(items, fpr);
-  const std::uint64_t unit = layout == LayoutKind::split_block ? split_block_bits : 64;
-  if (layout == LayoutKind::classic) shape.hash_count = textbook_hash_count(ideal, items);
-  const auto rate_at = [&](std::uint64_t units) {
-    return expected_fpr({.layout = layout, .hash_count = shape.hash_count, .bits = units * unit}, items);
+  FilterShape shape{
+      .layout = LayoutKind::classic, .hash_count = textbook_hash_count(ideal, items), .bits = std::uint64_t{64}};
+  const auto rate_at = [&](std::uint64_t words) {
+    return expected_fpr({.layout = shape.layout, .hash_count = shape.hash_count, .bits = words * 64}, items);
   };
-  // The rate falls as bits grow: double until it is met, then halve the interval.
-  const std::uint64_t most = max_filter_bits / unit;
-  std::uint64_t high = std::clamp<std::uint64_t>(ideal / unit, 1, most);
-  while (rate_at(high) > fpr) {
-    if (high == most) detail::throw_too_large(items, fpr);
-    high = std::min(high * 2, most);
-  }
-  std::uint64_t low = 0;
-  while (high - low > 1) {
-    const std::uint64_t middle = low + (high - low) / 2;
-    (rate_at(middle) > fpr ? low : high) = middle;
-  }
-  shape.bits = high * unit;
+  shape.bits *= detail::least_units(ideal / 64, max_filter_bits / 64, items, fpr, rate_at);
   return shape;
 }
 
 inline std::uint64_t capacity_of(const FilterShape& shape, double fpr) {
-  detail::require_rate(fpr, "fpr");
-  std::uint64_t low = 0;
-  std::uint64_t high = 1;
-  // 64 items a bit saturate any filter, so the doubling ends.
-  while (expected_fpr(shape, high) <= fpr && high < shape.bits * 64) {
-    low = high;
-    high *= 2;
-  }
-  while (high - low > 1) {
-    const std::uint64_t middle = low + (high - low) / 2;
-    (expected_fpr(shape, middle) <= fpr ? low : high) = middle;
-  }
-  return low;
+  detail::require_bits(shape.bits);
+  if (shape.layout == LayoutKind::split_block) return detail::split_block_capacity(shape.bits / split_block_bits, fpr);
+  return detail::most_items(shape.bits, fpr, [&](std::uint64_t items) { return expected_fpr(shape, items); });
 }
 
 inline double split_budget(double total, std::uint64_t filters) {

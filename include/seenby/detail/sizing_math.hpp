@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <numbers>
 #include <stdexcept>
 #include <string>
 
@@ -204,6 +205,61 @@ inline void require_hash_count(std::uint32_t hash_count) {
   const double larger = mean_block_rate(static_cast<double>(items), share_of(fewer + 1) / spread);
   const double smaller = mean_block_rate(static_cast<double>(items), share_of(fewer) / spread);
   return std::min(1.0, in_larger * larger + (1 - in_larger) * smaller + same_mask);
+}
+
+/// -n ln p / (ln 2)^2.
+[[nodiscard]] inline std::uint64_t textbook_bits(std::uint64_t items, double fpr) {
+  require_items(items);
+  require_rate(fpr, "fpr");
+  constexpr double ln2 = std::numbers::ln2;
+  return checked_bits(std::ceil(-static_cast<double>(items) * std::log(fpr) / (ln2 * ln2)), items, fpr);
+}
+
+/// The fewest units of a filter, at most `most`, at which rate_at(units) is at most `fpr`. The rate falls as units
+/// grow: double a first guess until it is met, then halve the interval. Throws std::invalid_argument.
+template <class RateAt>
+[[nodiscard]] std::uint64_t least_units(std::uint64_t guess, std::uint64_t most, std::uint64_t items, double fpr,
+                                        const RateAt& rate_at) {
+  std::uint64_t high = std::clamp<std::uint64_t>(guess, 1, most);
+  while (rate_at(high) > fpr) {
+    if (high == most) throw_too_large(items, fpr);
+    high = std::min(high * 2, most);
+  }
+  std::uint64_t low = 0;
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (rate_at(middle) > fpr ? low : high) = middle;
+  }
+  return high;
+}
+
+/// The most items at which rate_of(items) is at most `fpr`; 0 when not one fits. Throws std::invalid_argument.
+template <class RateOf>
+[[nodiscard]] std::uint64_t most_items(std::uint64_t bits, double fpr, const RateOf& rate_of) {
+  require_rate(fpr, "fpr");
+  std::uint64_t low = 0;
+  std::uint64_t high = 1;
+  // 64 items a bit saturate any filter, so the doubling ends.
+  while (rate_of(high) <= fpr && high < bits * 64) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (rate_of(middle) <= fpr ? low : high) = middle;
+  }
+  return low;
+}
+
+// As sizing::shape_for and capacity_of, for those who have no other layout and need not compile the formulas of one.
+
+[[nodiscard]] inline std::uint64_t split_blocks_for(std::uint64_t items, double fpr) {
+  return least_units(textbook_bits(items, fpr) / split_block_bits, max_filter_bits / split_block_bits, items, fpr,
+                     [&](std::uint64_t blocks) { return split_block_fpr(blocks, items); });
+}
+[[nodiscard]] inline std::uint64_t split_block_capacity(std::uint64_t blocks, double fpr) {
+  return most_items(blocks * split_block_bits, fpr,
+                    [&](std::uint64_t items) { return split_block_fpr(blocks, items); });
 }
 
 SEENBY_DETAIL_END

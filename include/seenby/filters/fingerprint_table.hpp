@@ -19,6 +19,19 @@ struct FingerprintItem {
   std::uint8_t slice = 0;  ///< modulo 256
 };
 
+}  // namespace seenby
+
+SEENBY_DETAIL_BEGIN
+
+inline void sort_by_digest(std::span<FingerprintItem> items) noexcept {
+  std::sort(items.begin(), items.end(),
+            [](const FingerprintItem& a, const FingerprintItem& b) { return a.digest < b.digest; });
+}
+
+SEENBY_DETAIL_END
+
+namespace seenby {
+
 /// A mutable table of fingerprints, in `shape.bytes()` bytes that outlive it. It owns no memory: the owner stores its
 /// count, and gives it larger bytes (`rebuild`) when `insert` says that it is full. One writer at a time; bytes that
 /// readers access without a lock are changed in a copy, which is then stored under a sequence of the owner's.
@@ -106,8 +119,7 @@ class FingerprintTable {
   /// united_shape(); a lane that the first has as well is taken once, with the newer slice.
   [[nodiscard]] bool rebuild(const FingerprintView* from, std::span<FingerprintItem> items, FingerprintWindow window,
                              const FingerprintView* also = nullptr) noexcept {
-    std::sort(items.begin(), items.end(),
-              [](const FingerprintItem& a, const FingerprintItem& b) { return a.digest < b.digest; });
+    detail::sort_by_digest(items);
     clear();
     if (from != nullptr && also == nullptr) {
       if (copy_and_insert(*from, items, window)) return true;

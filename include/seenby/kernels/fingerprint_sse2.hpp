@@ -36,8 +36,8 @@ namespace sse2 {
 }
 
 /// `find` says where a bucket's window is.
-template <bool Sliced, class Find>
-inline void check_fingerprints_as(const FingerprintRef& original, const FingerprintRef& table, const Find& find,
+template <class Find>
+inline void check_fingerprints_by(const FingerprintRef& original, const FingerprintRef& table, const Find& find,
                                   const Digest* digests, std::size_t count, std::uint8_t* seen,
                                   Answers answers) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
@@ -48,21 +48,11 @@ inline void check_fingerprints_as(const FingerprintRef& original, const Fingerpr
     } else {
       const auto rest = static_cast<std::uint16_t>((digests[i].value << table.bucket_bits) >> 48);
       std::uint32_t matches = match_sixteen(table.lanes + 2 * std::size_t{window.first}, rest) & window.bits;
-      if constexpr (Sliced) matches &= live_sixteen(table, window.first);
+      if (table.slices != nullptr) matches &= live_sixteen(table, window.first);
       // A tail has more to say, but only where the lane has matched.
       hit = matches != 0 && (table.tail_bytes == 0 || fingerprint_test(original, digests[i]));
     }
     seen[i] = static_cast<std::uint8_t>((seen[i] & static_cast<std::uint8_t>(answers)) + std::uint8_t{hit});
-  }
-}
-
-template <class Find>
-inline void check_fingerprints_by(const FingerprintRef& original, const FingerprintRef& table, const Find& find,
-                                  DigestsRef digests, std::size_t count, std::uint8_t* seen, Answers answers) noexcept {
-  if (table.slices == nullptr) {
-    check_fingerprints_as<false>(original, table, find, digests.first, count, seen, answers);
-  } else {
-    check_fingerprints_as<true>(original, table, find, digests.first, count, seen, answers);
   }
 }
 
@@ -71,11 +61,11 @@ inline void check_fingerprints(const FingerprintRef& original, DigestsRef digest
   const PaddedTable padded(original);
   const FingerprintRef& table = padded.table;
   if (!WindowIndex<2>::serves(table, count)) {
-    return check_fingerprints_by(original, table, WindowFinder<2>(table), digests, count, seen, answers);
+    return check_fingerprints_by(original, table, WindowFinder<2>(table), digests.first, count, seen, answers);
   }
   WindowIndex<2> index;
   index.prepare(table);
-  check_fingerprints_by(original, table, index, digests, count, seen, answers);
+  check_fingerprints_by(original, table, index, digests.first, count, seen, answers);
 }
 
 }  // namespace sse2

@@ -277,7 +277,7 @@ class PageBuilder {
   }
 
   /// Asks the history about the suspects, user by user, and picks those no user saw; false when the history failed.
-  bool win_back(std::vector<std::uint32_t> suspects, std::size_t& budget) {
+  bool win_back(std::vector<std::uint32_t> suspects, std::size_t& budget) requires(!std::same_as<History, NoHistory>) {
     std::vector<Item> items;
     std::vector<std::uint8_t> seen;
     const Time since = window_start(now_of(store_.policy()), store_.policy().window);

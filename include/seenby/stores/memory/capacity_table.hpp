@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "seenby/config.hpp"
-#include "seenby/sizing.hpp"
+#include "seenby/detail/sizing_math.hpp"
 
 SEENBY_DETAIL_BEGIN
 
@@ -71,9 +71,7 @@ class CapacityTable {
   [[nodiscard]] const Point* end() const noexcept { return points_.data() + count_; }
 
   void add_point(std::uint32_t blocks) {
-    const FilterShape shape{
-        .layout = LayoutKind::split_block, .hash_count = 8, .bits = std::uint64_t{blocks} * split_block_bits};
-    points_[count_++] = {blocks, static_cast<std::uint32_t>(sizing::capacity_of(shape, fpr_))};
+    points_[count_++] = {blocks, static_cast<std::uint32_t>(split_block_capacity(blocks, fpr_))};
   }
 
   double fpr_;

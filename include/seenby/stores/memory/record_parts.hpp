@@ -263,7 +263,7 @@ class RecordParts {
   }
   bool grow_table(Part* open, const FingerprintTable* from, std::vector<FingerprintItem>& rest, std::uint32_t newest,
                   InsertOutcome& outcome) {
-    std::sort(rest.begin(), rest.end(), [](const auto& a, const auto& b) { return a.digest < b.digest; });
+    sort_by_digest(rest);
     rest.erase(std::unique(rest.begin(), rest.end(), [](const auto& a, const auto& b) { return a.digest == b.digest; }),
                rest.end());
     const FingerprintView view = from == nullptr ? FingerprintView({}, 0, nullptr) : from->view();

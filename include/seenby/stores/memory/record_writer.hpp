@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "seenby/sizing.hpp"
+#include "seenby/detail/sizing_math.hpp"
 #include "seenby/stores/memory/record_parts.hpp"
 
 SEENBY_DETAIL_BEGIN
@@ -277,9 +277,9 @@ class RecordWriter : public RecordParts<Words> {
 
   /// A filter past what any may be large, as a damaged snapshot's counts can ask for, is no different from one that
   /// memory has no room for.
-  [[nodiscard]] static FilterShape shape_or_out_of_memory(std::uint64_t items, double fpr) {
+  [[nodiscard]] static std::uint64_t blocks_or_out_of_memory(std::uint64_t items, double fpr) {
     try {
-      return sizing::shape_for(LayoutKind::split_block, items, fpr);
+      return split_blocks_for(items, fpr);
     } catch (const std::invalid_argument&) { throw std::bad_alloc(); }
   }
 
@@ -296,9 +296,8 @@ class RecordWriter : public RecordParts<Words> {
               .fpr = table.fpr()};
     if (tabled == 0) {
       if (link > 0) part.fpr = link_fpr(context().rates.slice_rate, link, first_link_share) * chain_share();
-      const FilterShape shape = shape_or_out_of_memory(items, part.fpr);
-      part.size = static_cast<std::uint32_t>(shape.bits / split_block_bits);
-      part.capacity = static_cast<std::uint32_t>(sizing::capacity_of(shape, part.fpr));
+      part.size = static_cast<std::uint32_t>(blocks_or_out_of_memory(items, part.fpr));
+      part.capacity = static_cast<std::uint32_t>(split_block_capacity(part.size, part.fpr));
     }
     part.block = arena().allocate(part.size);
     structure_changed_ = true;

@@ -200,9 +200,7 @@ class Shard : public ShardFront<Words> {
         passes *= 1 - TableHead::of(load_word(block), part.size).view(block).estimated_fpr();
       }
       if (part.kind != RecordKind::filter || !context_->is_live(part.slice, newest)) continue;
-      const FilterShape shape{
-          .layout = LayoutKind::split_block, .hash_count = 8, .bits = std::uint64_t{part.size} * split_block_bits};
-      passes *= 1 - sizing::expected_fpr(shape, part.items);
+      passes *= 1 - split_block_fpr(part.size, part.items);
     }
     return 1 - passes;
   }

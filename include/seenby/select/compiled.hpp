@@ -1,0 +1,46 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// The facade over a MemoryStore of integer users, for integer and for string items: with SEENBY_COMPILED its code is in
+// seenby::core. Other types compile theirs, as header-only.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "seenby/select/candidate_pool.hpp"
+#include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/memory_store.hpp"
+
+#if defined(SEENBY_INSTANTIATE)
+#define SEENBY_COMPILED_TEMPLATE template
+#elif defined(SEENBY_COMPILED_STORE)
+#define SEENBY_COMPILED_TEMPLATE extern template
+#endif
+
+#if defined(SEENBY_COMPILED_TEMPLATE)
+namespace seenby {
+
+SEENBY_COMPILED_TEMPLATE class MemoryStore<std::uint64_t>;
+SEENBY_COMPILED_TEMPLATE class CandidatePool<std::uint64_t>;
+SEENBY_COMPILED_TEMPLATE class CandidatePool<std::string>;
+SEENBY_COMPILED_TEMPLATE class SeenFilter<MemoryStore<std::uint64_t>>;
+SEENBY_COMPILED_TEMPLATE Result<RecordOutcome> SeenFilter<MemoryStore<std::uint64_t>>::write(
+    const std::uint64_t&, std::span<const std::uint64_t>, std::optional<Time>);
+SEENBY_COMPILED_TEMPLATE Result<RecordOutcome> SeenFilter<MemoryStore<std::uint64_t>>::write(
+    const std::uint64_t&, std::span<const std::string_view>, std::optional<Time>);
+
+}  // namespace seenby
+
+SEENBY_DETAIL_BEGIN
+
+SEENBY_COMPILED_TEMPLATE class CandidateIndex<std::uint64_t>;
+SEENBY_COMPILED_TEMPLATE class CandidateIndex<std::string>;
+SEENBY_COMPILED_TEMPLATE struct PageState<std::uint64_t>;
+SEENBY_COMPILED_TEMPLATE struct PageState<std::string>;
+SEENBY_COMPILED_TEMPLATE class PageBuilder<MemoryStore<std::uint64_t>, NoHistory, std::uint64_t>;
+SEENBY_COMPILED_TEMPLATE class PageBuilder<MemoryStore<std::uint64_t>, NoHistory, std::string>;
+
+SEENBY_DETAIL_END
+
+#undef SEENBY_COMPILED_TEMPLATE
+#endif
