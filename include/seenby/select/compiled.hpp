@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "seenby/select/candidate_pool.hpp"
-#include "seenby/select/seen_filter.hpp"
+#include "seenby/select/facade.hpp"
 #include "seenby/stores/memory_store.hpp"
 
 #if defined(SEENBY_INSTANTIATE)
@@ -23,11 +23,6 @@ namespace seenby {
 SEENBY_COMPILED_TEMPLATE class MemoryStore<std::uint64_t>;
 SEENBY_COMPILED_TEMPLATE class CandidatePool<std::uint64_t>;
 SEENBY_COMPILED_TEMPLATE class CandidatePool<std::string>;
-SEENBY_COMPILED_TEMPLATE class SeenFilter<MemoryStore<std::uint64_t>>;
-SEENBY_COMPILED_TEMPLATE Result<RecordOutcome> SeenFilter<MemoryStore<std::uint64_t>>::write(
-    const std::uint64_t&, std::span<const std::uint64_t>, std::optional<Time>);
-SEENBY_COMPILED_TEMPLATE Result<RecordOutcome> SeenFilter<MemoryStore<std::uint64_t>>::write(
-    const std::uint64_t&, std::span<const std::string_view>, std::optional<Time>);
 
 }  // namespace seenby
 
@@ -37,6 +32,21 @@ SEENBY_COMPILED_TEMPLATE class CandidateIndex<std::uint64_t>;
 SEENBY_COMPILED_TEMPLATE class CandidateIndex<std::string>;
 SEENBY_COMPILED_TEMPLATE struct PageState<std::uint64_t>;
 SEENBY_COMPILED_TEMPLATE struct PageState<std::string>;
+SEENBY_COMPILED_TEMPLATE class Recorder<MemoryStore<std::uint64_t>, NoHistory>;
+SEENBY_COMPILED_TEMPLATE class Facade<MemoryStore<std::uint64_t>, NoHistory>;
+SEENBY_COMPILED_TEMPLATE Result<RecordOutcome> Recorder<MemoryStore<std::uint64_t>, NoHistory>::write(
+    const std::uint64_t&, std::span<const std::uint64_t>, std::optional<Time>);
+SEENBY_COMPILED_TEMPLATE Result<RecordOutcome> Recorder<MemoryStore<std::uint64_t>, NoHistory>::write(
+    const std::uint64_t&, std::span<const std::string_view>, std::optional<Time>);
+SEENBY_COMPILED_TEMPLATE void Facade<MemoryStore<std::uint64_t>, NoHistory>::answer(const CandidatePool<std::uint64_t>&,
+                                                                                    std::span<const std::uint64_t>,
+                                                                                    const SelectOptions<std::uint64_t>&,
+                                                                                    Selection<std::uint64_t>&) const;
+SEENBY_COMPILED_TEMPLATE void Facade<MemoryStore<std::uint64_t>, NoHistory>::answer(const CandidatePool<std::string>&,
+                                                                                    std::span<const std::uint64_t>,
+                                                                                    const SelectOptions<std::string>&,
+                                                                                    Selection<std::string>&) const;
+
 SEENBY_COMPILED_TEMPLATE class PageBuilder<MemoryStore<std::uint64_t>, NoHistory, std::uint64_t>;
 SEENBY_COMPILED_TEMPLATE class PageBuilder<MemoryStore<std::uint64_t>, NoHistory, std::string>;
 

@@ -126,13 +126,7 @@ class PageBuilder {
 
   // What only some requests need is in functions of its own, out of the way of the others: inlined it cost all of them
   // 80 instructions of the 690 that a page took beside its checks.
-  [[gnu::noinline]] void run_relaxations() {
-    own_checked_ = page_.checked;
-    for (const auto& relaxation : options_.relax) {
-      if (!open() || ended_) return;
-      std::visit([this](const auto& step) { this->apply(step); }, relaxation);
-    }
-  }
+  [[gnu::noinline]] void run_relaxations();
 
   template <class Expected>
   [[gnu::always_inline]] void ask(const CheckRequest<User, Item>& request, std::size_t at, const Expected& expected) {
@@ -159,22 +153,7 @@ class PageBuilder {
     const auto known = [](const UserStatus& status) { return status.state == UserState::known; };
     return std::all_of(page_.status.begin(), page_.status.end(), known);
   }
-  [[gnu::noinline]] bool settle_some_unknown() {
-    OnUnknown worst = OnUnknown::show;
-    for (std::size_t i = 0; i < users_.size(); ++i) {
-      const UserStatus& status = page_.status[i];
-      if (status.state == UserState::known) continue;
-      note_unknown({i, status.state, status.error});
-      const bool failed = status.state == UserState::unreachable;
-      worst = std::max(worst, failed && options_.on_unreachable ? *options_.on_unreachable : options_.on_unknown);
-    }
-    if (worst == OnUnknown::show) return true;
-    page_.count = 0;
-    if (worst == OnUnknown::hide) return false;
-    page_.error = describe_unknown();
-    page_.raises = worst == OnUnknown::raise;
-    return false;
-  }
+  [[gnu::noinline]] bool settle_some_unknown();
 
   void note_unknown(UnknownUser user) {
     const auto same = [&](const UnknownUser& noted) { return noted.user_index == user.user_index; };
@@ -193,15 +172,7 @@ class PageBuilder {
 
   // What is known for certain
 
-  [[gnu::noinline]] void collect_certain() {
-    auto& certain = page_.certain;
-    certain.assign(options_.also_seen.begin(), options_.also_seen.end());
-    const Time now = now_of(store_.policy());
-    for (const User& user : users_) {
-      overlays_.visit(user_key(user), now, store_.policy().window, [&](Digest item) { certain.push_back(item); });
-    }
-    std::sort(certain.begin(), certain.end());
-  }
+  [[gnu::noinline]] void collect_certain();
   /// What the store keeps exact of the users, as it came with the last answers.
   void take_exact() {
     if constexpr (HidingStore<Store>) {
@@ -209,23 +180,11 @@ class PageBuilder {
       if (std::any_of(page_.status.begin(), page_.status.end(), has_some)) collect_exact();
     }
   }
-  [[gnu::noinline]] void collect_exact() {
-    auto& certain = page_.certain;
-    const Time now = now_of(store_.policy());
-    for (const UserStatus& status : page_.status) {
-      visit_exact(status.exact.get(), now, store_.policy().window, [&](Digest item) { certain.push_back(item); });
-    }
-    std::sort(certain.begin(), certain.end());
-    certain.erase(std::unique(certain.begin(), certain.end()), certain.end());
-  }
+  [[gnu::noinline]] void collect_exact();
   void mark_certain(std::span<const Digest> digests, std::span<std::uint8_t> seen_by) const {
     if (!page_.certain.empty()) mark_some_certain(digests, seen_by);
   }
-  [[gnu::noinline]] void mark_some_certain(std::span<const Digest> digests, std::span<std::uint8_t> seen_by) const {
-    for (std::size_t i = 0; i < digests.size(); ++i) {
-      if (std::binary_search(page_.certain.begin(), page_.certain.end(), digests[i])) seen_by[i] = certainly_seen;
-    }
-  }
+  [[gnu::noinline]] void mark_some_certain(std::span<const Digest> digests, std::span<std::uint8_t> seen_by) const;
 
   // Picks
 
@@ -276,8 +235,15 @@ class PageBuilder {
     return page_.seen_by[i] != 0 && page_.seen_by[i] != certainly_seen;
   }
 
+  Result<void> ask_history(const User& user, std::span<const Item> items, std::span<std::uint8_t> seen, Time since) {
+    if constexpr (std::same_as<History, NoHistory>) {
+      return {};
+    } else {
+      return history_->contains(user, items, seen, since);
+    }
+  }
   /// Asks the history about the suspects, user by user, and picks those no user saw; false when the history failed.
-  bool win_back(std::vector<std::uint32_t> suspects, std::size_t& budget) requires(!std::same_as<History, NoHistory>) {
+  bool win_back(std::vector<std::uint32_t> suspects, std::size_t& budget) {
     std::vector<Item> items;
     std::vector<std::uint8_t> seen;
     const Time since = window_start(now_of(store_.policy()), store_.policy().window);
@@ -287,7 +253,7 @@ class PageBuilder {
       seen.assign(items.size(), 0);
       budget -= items.size();
       page_.lookups += items.size();
-      auto done = history_->contains(user, std::span<const Item>(items), std::span(seen), since);
+      auto done = ask_history(user, items, seen, since);
       if (!done) {
         page_.error = std::move(done).error();
         return false;
@@ -390,5 +356,64 @@ class PageBuilder {
   std::size_t own_checked_ = 0;  // of the request's candidates, when the relaxations began
   bool ended_ = false;           // by a user who became unknown
 };
+
+// Not in line: a unit whose types seenby::core has compiled does not compile them again.
+
+template <class Store, class History, class Item>
+void PageBuilder<Store, History, Item>::run_relaxations() {
+  own_checked_ = page_.checked;
+  for (const auto& relaxation : options_.relax) {
+    if (!open() || ended_) return;
+    std::visit([this](const auto& step) { this->apply(step); }, relaxation);
+  }
+}
+
+template <class Store, class History, class Item>
+bool PageBuilder<Store, History, Item>::settle_some_unknown() {
+  OnUnknown worst = OnUnknown::show;
+  for (std::size_t i = 0; i < users_.size(); ++i) {
+    const UserStatus& status = page_.status[i];
+    if (status.state == UserState::known) continue;
+    note_unknown({i, status.state, status.error});
+    const bool failed = status.state == UserState::unreachable;
+    worst = std::max(worst, failed && options_.on_unreachable ? *options_.on_unreachable : options_.on_unknown);
+  }
+  if (worst == OnUnknown::show) return true;
+  page_.count = 0;
+  if (worst == OnUnknown::hide) return false;
+  page_.error = describe_unknown();
+  page_.raises = worst == OnUnknown::raise;
+  return false;
+}
+
+template <class Store, class History, class Item>
+void PageBuilder<Store, History, Item>::collect_certain() {
+  auto& certain = page_.certain;
+  certain.assign(options_.also_seen.begin(), options_.also_seen.end());
+  const Time now = now_of(store_.policy());
+  for (const User& user : users_) {
+    overlays_.visit(user_key(user), now, store_.policy().window, [&](Digest item) { certain.push_back(item); });
+  }
+  std::sort(certain.begin(), certain.end());
+}
+
+template <class Store, class History, class Item>
+void PageBuilder<Store, History, Item>::collect_exact() {
+  auto& certain = page_.certain;
+  const Time now = now_of(store_.policy());
+  for (const UserStatus& status : page_.status) {
+    visit_exact(status.exact.get(), now, store_.policy().window, [&](Digest item) { certain.push_back(item); });
+  }
+  std::sort(certain.begin(), certain.end());
+  certain.erase(std::unique(certain.begin(), certain.end()), certain.end());
+}
+
+template <class Store, class History, class Item>
+void PageBuilder<Store, History, Item>::mark_some_certain(std::span<const Digest> digests,
+                                                          std::span<std::uint8_t> seen_by) const {
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    if (std::binary_search(page_.certain.begin(), page_.certain.end(), digests[i])) seen_by[i] = certainly_seen;
+  }
+}
 
 SEENBY_DETAIL_END

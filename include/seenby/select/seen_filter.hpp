@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // SeenFilter: selects the candidates that one or more users have not seen, over any store.
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +10,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
-#include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -22,7 +18,6 @@
 #include "seenby/clock.hpp"
 #include "seenby/detail/range.hpp"
 #include "seenby/detail/sizing_math.hpp"
-#include "seenby/detail/thread_counters.hpp"
 #include "seenby/detail/user_key.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/histories/history.hpp"
@@ -30,8 +25,8 @@
 #include "seenby/result.hpp"
 #include "seenby/select/candidate_pool.hpp"
 #include "seenby/select/candidates.hpp"
+#include "seenby/select/facade.hpp"
 #include "seenby/select/overlays.hpp"
-#include "seenby/select/page_builder.hpp"
 #include "seenby/select/requirements.hpp"
 #include "seenby/select/seen_counters.hpp"
 #include "seenby/select/selection.hpp"
@@ -58,11 +53,11 @@ namespace seenby {
 ///
 /// Thread safety: any thread may call any member at any time, but for those "for set-up". Moving it is for set-up only.
 template <class Store, class History = NoHistory>
-class SeenFilter {
-  using Prescribed = detail::ItemOf<Store, History>;
-  using Required =
-      std::tuple<detail::RequireStore<Store, detail::AnyItem<Prescribed>>, detail::RequireHistory<History>>;
-  static_assert(sizeof(Required) > 0);  // NOLINT(bugprone-sizeof-expression): makes the checks run
+class SeenFilter : detail::Facade<Store, History> {
+  using Base = detail::Facade<Store, History>;
+  using Base::answer, Base::change_hides, Base::counters_, Base::digests_of, Base::exact_, Base::hand_on;
+  using Base::history_, Base::now, Base::select_all, Base::store_, Base::write, Base::write_many;
+  using typename Base::Prescribed;
 
  public:
   using store_type = Store;                                               ///< where the filters live
@@ -75,14 +70,12 @@ class SeenFilter {
   using Request = seenby::Request<user_type, Item, hasher_type>;
 
   /// Over a store alone.
-  explicit SeenFilter(Store store) : store_(std::move(store)), exact_(std::make_unique<Exact>()) {
+  explicit SeenFilter(Store store) : Base(std::move(store), nullptr) {
     static_assert(!has_history, "seenby: pass the history to SeenFilter's constructor, behind the store");
   }
   /// Over a store and a history that outlives it: records are written to the history first, missing filters are rebuilt
   /// from it, and `Verify` asks it.
-  SeenFilter(Store store, History& history) requires has_history : store_(std::move(store)),
-                                                                   history_(&history),
-                                                                   exact_(std::make_unique<Exact>()) {
+  SeenFilter(Store store, History& history) requires has_history : Base(std::move(store), &history) {
     if constexpr (ReplayableStore<Store>) {
       store_.set_replay(replay_of(history, hasher_type(store_.hasher())));
     } else if constexpr (ItemReplayableStore<Store, History>) {
@@ -286,15 +279,7 @@ class SeenFilter {
   void select_unseen(Source&& candidates, std::span<const user_type> users,
                      const SelectOptions<detail::SourceItem<Source>, hasher_type>& options,
                      Selection<detail::SourceItem<Source>>& page) const {
-    using Item = detail::SourceItem<Source>;
-    require_users(users.size());
-    const auto start = detail::begin_of(exact_->timing.get());
-    const auto expected = expect<Item>(users);  // before all else: the users' lines are on the way meanwhile
-    const detail::Candidates<Item> asked = candidates_of(candidates, page.state().own);
-    Builder<Item> builder(store_, exact_->overlays, history_, asked, users, options, page.state());
-    builder.run(expected);
-    finish(asked.distinct, users, start, page);
-    if (page.state().raises) throw BadResult(*page.error());
+    answer(candidates, users, options, page);
   }
 
   /// Answers many requests in one call: one round trip to a remote store; in memory the next request's filters are
@@ -358,328 +343,6 @@ class SeenFilter {
     if (!exact_->timing) return std::nullopt;
     return SeenLatencies{exact_->timing->request.snapshot(), exact_->timing->record.snapshot()};
   }
-
- private:
-  template <class Item>
-  using Builder = detail::PageBuilder<Store, History, Item>;
-  struct Exact {
-    detail::Overlays<Store> overlays;
-    detail::WriteGate gate;
-    std::unique_ptr<detail::Referee> shadow;
-    std::unique_ptr<detail::SeenTiming> timing;
-  };
-  [[nodiscard]] Time now() const { return detail::now_of(store_.policy()); }
-
-  template <class Range>
-  [[nodiscard]] std::vector<Digest> digests_of(const Range& items) const {
-    std::vector<Digest> digests;
-    for (const auto& item : items) digests.push_back(store_.hasher()(item));
-    return digests;
-  }
-
-  template <class Item>
-  [[nodiscard]] static auto hand_on(const Item& item) {
-    static_assert(detail::recordable<Item, Prescribed>(), "seenby: expected items of the history's item_type");
-    return detail::handed_on<typename detail::HandedOn<Item, Prescribed>::type>(item);
-  }
-
-  /// Calls change(the store, user) where it keeps hides, or change(the overlay, key): how many entries changed.
-  template <class Change>
-  Result<bool> change_hides(const user_type& user, Change&& change) {
-    const auto key = detail::user_key(user);
-    const detail::WriteGate::Record among_others(exact_->gate, detail::UserKeyHash{}(key));
-    if constexpr (HidingStore<Store>) {
-      const auto changed = change(store_, user);
-      if (!changed) return changed.error();
-      return *changed != 0;
-    } else {
-      return change(exact_->overlays.exact, key) != 0;
-    }
-  }
-
-  // Record
-
-  template <class Item>
-  Result<RecordOutcome> write(const user_type& user, std::span<const Item> items, std::optional<Time> when) {
-    if (items.empty()) return RecordOutcome{};
-    if (items.size() > 1) return write_batch(user, ItemBatch<Item>{items, digests_of(items)}, when);
-    const Digest digest = store_.hasher()(items[0]);
-    return write_batch(user, ItemBatch<Item>{items, std::span(&digest, 1)}, when);
-  }
-  template <class Item>
-  Result<RecordOutcome> write_batch(const user_type& user, const ItemBatch<Item>& batch, std::optional<Time> when) {
-    detail::SeenTiming* const timing = exact_->timing.get();
-    if (timing == nullptr) return write_untimed(user, batch, when);
-    const auto start = detail::begin_of(timing);
-    auto outcome = write_untimed(user, batch, when);
-    detail::observe_call(timing->record, timing->observer,
-                         {"record", start, {}, 1, batch.size(), outcome ? nullptr : &outcome.error()});
-    return outcome;
-  }
-  template <class Item>
-  Result<RecordOutcome> write_untimed(const user_type& user, const ItemBatch<Item>& batch, std::optional<Time> when) {
-    Exact& exact = *exact_;
-    const auto key = detail::user_key(user);
-    detail::FacadeCounters::Write counted{counters_, batch.size()};
-    const detail::WriteGate::Record among_others(exact.gate, detail::UserKeyHash{}(key));
-    // A record that no part needs the time of does not read the clock.
-    const bool timed = has_history || when || exact.shadow || exact.overlays.exact.keeps() ||
-                       exact.overlays.in_flight.get() != nullptr;
-    const Time current = timed ? now() : Time{};
-    const Time at = when.value_or(current);
-    if (exact.shadow) begin_shadow(user, batch.digests, at);
-    if constexpr (has_history) {
-      if (auto done = history_->append(user, batch.items, at); !done) return std::move(done).error();
-    }
-    auto outcome = when ? write_event(user, batch, *when, current) : store_.record(user, batch);
-    if (!outcome) return outcome;
-    counted.done = true;
-    if (exact.shadow) exact.shadow->end_write(key, batch.digests, at);
-    exact.overlays.exact.keep(key, batch.digests, at);
-    if (detail::Marks* const marks = exact.overlays.in_flight.get()) marks->settle(key, batch.digests, current);
-    return outcome;
-  }
-  /// Where the store takes no times, an event within the window counts from now.
-  template <class Item>
-  Result<RecordOutcome> write_event(const user_type& user, const ItemBatch<Item>& batch, Time when, Time current) {
-    if constexpr (TimedStoreFor<Store, Item>) {
-      return store_.record(user, batch, when);
-    } else if (within_window(when, current, store_.policy().window)) {
-      return store_.record(user, batch);
-    } else {
-      return RecordOutcome{};
-    }
-  }
-
-  template <class Item>
-  [[nodiscard]] ManyRecorded<user_type> write_many(std::span<const SeenEvent<user_type, Item>> events) {
-    using Handed = decltype(hand_on(std::declval<const Item&>()));
-    detail::EventGroups<user_type, Handed> groups;
-    groups.assign(
-        events.size(), store_.hasher(), [&](std::size_t i) -> const user_type& { return events[i].user; },
-        [&](std::size_t i) { return hand_on(events[i].item); }, [&](std::size_t i) { return events[i].seen_at; });
-    const auto requests = groups.requests();
-    detail::FacadeCounters::Write failing{counters_, events.size()};
-    std::vector<std::size_t> hashes;
-    for (const auto& request : requests) hashes.push_back(detail::UserKeyHash{}(detail::user_key(request.user)));
-    const detail::WriteGate::Records among_others(exact_->gate, hashes);
-    std::vector<UserRecorded<user_type>> users;
-    for (const auto& request : requests) users.push_back({request.user, request.batch.size(), RecordOutcome{}});
-    for (const auto& request : requests) begin_shadow(request);
-    if constexpr (has_history) append_many(events, requests, users);
-    // The history's errors are outcomes already.
-    std::vector<RecordRequest<user_type, Handed>> durable;
-    std::vector<std::size_t> of;
-    for (std::size_t i = 0; i < users.size(); ++i) {
-      if (!users[i].outcome) continue;
-      durable.push_back(requests[i]);
-      of.push_back(i);
-    }
-    auto outcomes = detail::record_requests(store_, std::span<const RecordRequest<user_type, Handed>>(durable));
-    for (std::size_t i = 0; i < outcomes.size(); ++i) users[of[i]].outcome = std::move(outcomes[i]);
-    for (std::size_t i = 0; i < users.size(); ++i) {
-      if (!users[i].outcome) continue;
-      end_write(requests[i]);
-      failing.items -= users[i].events;
-    }
-    failing.done = failing.items == 0;
-    return ManyRecorded<user_type>(std::move(users));
-  }
-  /// As one batch where the history takes events; else a user's and a time's items at once.
-  template <class Item, class Handed>
-  void append_many(std::span<const SeenEvent<user_type, Item>> events,
-                   std::span<const RecordRequest<user_type, Handed>> requests,
-                   std::vector<UserRecorded<user_type>>& users) {
-    if constexpr (requires(std::span<const SeenEvent<user_type, Handed>> all) { history_->append(all); }) {
-      const auto fail = [&](const Error& error) {
-        for (auto& user : users) user.outcome = error;
-      };
-      if constexpr (std::same_as<Item, Handed>) {
-        if (auto done = history_->append(events); !done) fail(done.error());
-      } else {
-        std::vector<SeenEvent<user_type, Handed>> copies;
-        for (const auto& event : events) copies.push_back({event.user, hand_on(event.item), event.seen_at, event.id});
-        if (auto done = history_->append(std::span<const SeenEvent<user_type, Handed>>(copies)); !done) {
-          fail(done.error());
-        }
-      }
-    } else {
-      for (std::size_t i = 0; i < requests.size(); ++i) {
-        for_each_time(requests[i], [&](const ItemBatch<Handed>& batch, Time when) {
-          if (!users[i].outcome) return;
-          if (auto done = history_->append(users[i].user, batch.items, when); !done) users[i].outcome = done.error();
-        });
-      }
-    }
-  }
-  template <class Handed, class Run>
-  static void for_each_time(const RecordRequest<user_type, Handed>& request, const Run& run) {
-    detail::for_each_run(
-        request.when.size(), [&](std::size_t i) { return request.when[i]; },
-        [&](std::size_t begin, std::size_t end) {
-          run(request.batch.subspan(begin, end - begin), request.when[begin]);
-        });
-  }
-  template <class Handed>
-  void begin_shadow(const RecordRequest<user_type, Handed>& request) {
-    if (!exact_->shadow) return;
-    for_each_time(request,
-                  [&](const ItemBatch<Handed>& batch, Time when) { begin_shadow(request.user, batch.digests, when); });
-  }
-  /// What this process keeps of a record, once it is acknowledged.
-  template <class Handed>
-  void end_write(const RecordRequest<user_type, Handed>& request) {
-    const auto key = detail::user_key(request.user);
-    Exact& exact = *exact_;
-    if (exact.shadow || exact.overlays.exact.keeps()) {
-      for_each_time(request, [&](const ItemBatch<Handed>& batch, Time when) {
-        if (exact.shadow) exact.shadow->end_write(key, batch.digests, when);
-        exact.overlays.exact.keep(key, batch.digests, when);
-      });
-    }
-    if (detail::Marks* const marks = exact.overlays.in_flight.get()) marks->settle(key, request.batch.digests, now());
-  }
-
-  [[gnu::noinline]] void begin_shadow(const user_type& user, std::span<const Digest> digests, Time at) {
-    const auto key = detail::user_key(user);
-    if (exact_->shadow->expects(key)) {
-      std::vector<SeenDigest> past;
-      const bool complete = read_past(user, past);
-      exact_->shadow->meet(key, past, complete);
-    }
-    exact_->shadow->begin_write(key, digests, at);
-  }
-  /// The whole past of a user: from the history, or nothing where the store has no filter of them yet.
-  [[nodiscard]] bool read_past(const user_type& user, std::vector<SeenDigest>& past) const {
-    if constexpr (has_history) {
-      auto account = replay_of(*history_, hasher_type(store_.hasher()))(user, all_time);
-      if (account) {
-        past = *std::move(account);
-        return true;
-      }
-    }
-    UserStatus status;
-    check_one(user, ItemBatch<detail::AnyItem<Prescribed>>{}, {}, status);
-    return status.state == UserState::missing;
-  }
-
-  // Select
-
-  template <class Item>
-  [[nodiscard]] detail::Candidates<Item> candidates_of(const CandidatePool<Item, hasher_type>& pool,
-                                                       detail::CandidateIndex<Item>&) const {
-    if (pool.hasher().seed() != store_.hasher().seed()) detail::throw_other_seed();
-    return pool.candidates();
-  }
-  template <class Item>
-  [[nodiscard]] detail::Candidates<Item> candidates_of(const ItemBatch<Item>& batch,
-                                                       detail::CandidateIndex<Item>& index) const {
-    index.take(batch.items, batch.digests, store_.hasher());
-    return index.of(batch.items);
-  }
-  template <detail::ContiguousRange Range, class Item>
-  [[nodiscard]] detail::Candidates<Item> candidates_of(const Range& range, detail::CandidateIndex<Item>& index) const {
-    const std::span<const Item> items(std::ranges::data(range), std::ranges::size(range));
-    index.hash(items, store_.hasher());
-    return index.of(items);
-  }
-
-  template <class Item>
-  void select_all(std::span<const Request<Item>> requests, std::span<Selection<Item>> pages) const {
-    if (pages.size() < requests.size()) {
-      throw std::invalid_argument("seenby: expected a page for every request, got fewer pages than requests");
-    }
-    const auto start = detail::begin_of(exact_->timing.get());
-    std::vector<Builder<Item>> builders;
-    std::vector<CheckRequest<user_type, Item>> questions;
-    builders.reserve(requests.size());
-    questions.reserve(requests.size());
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      const Request<Item>& request = requests[i];
-      require_users(request.users().size());
-      const auto asked = candidates_of(request.pool(), pages[i].state().own);
-      builders.emplace_back(store_, exact_->overlays, history_, asked, request.users(), request.options(),
-                            pages[i].state());
-      questions.push_back(builders.back().question(0, asked.distinct.size()));
-    }
-    if constexpr (BatchingStoreFor<Store, Item>) {
-      store_.check_many(std::span<const CheckRequest<user_type, Item>>(questions));
-    } else {
-      for (const auto& question : questions) {
-        store_.check(question.users, question.batch, question.seen_by, question.status);
-      }
-    }
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (builders[i].absorb(0, questions[i].batch.size())) builders[i].relax();
-      finish(questions[i].batch, requests[i].users(), start, pages[i]);
-    }
-    for (Selection<Item>& page : pages.first(requests.size())) {
-      if (page.state().raises) throw BadResult(*page.error());
-    }
-  }
-
-  template <class Item>
-  void finish(const ItemBatch<Item>& asked, std::span<const user_type> users,
-              std::chrono::steady_clock::time_point start, Selection<Item>& page) const {
-    counters_.count(page, users.size(), store_.policy().users_per_request);
-    if (exact_->shadow) judge(asked, users, page);
-    if (exact_->timing) tell(start, users.size(), page);
-  }
-  template <class Item>
-  [[gnu::noinline]] void tell(std::chrono::steady_clock::time_point start, std::size_t users,
-                              const Selection<Item>& page) const {
-    detail::observe_call(exact_->timing->request, exact_->timing->observer,
-                         {"select", start, {}, users, page.checked(), page.error() ? &*page.error() : nullptr});
-  }
-  template <class Item>
-  [[gnu::noinline]] void judge(const ItemBatch<Item>& asked, std::span<const user_type> users,
-                               Selection<Item>& page) const {
-    struct Judged {
-      const SeenFilter& filter;
-      const ItemBatch<Item>& asked;
-      std::span<const user_type> users;
-    } const judged{*this, asked, users};
-    exact_->shadow->judge(
-        {.users = users.size(),
-         .digests = asked.digests,
-         .policy = store_.policy(),
-         .now = now(),
-         .limit = page.state().limit,
-         .underfilled = page.underfilled(),
-         .request = &judged,
-         .key_of = [](const void* of,
-                      std::size_t user) { return detail::user_key(static_cast<const Judged*>(of)->users[user]); },
-         .check =
-             [](const void* of, std::size_t user, std::span<std::uint8_t> seen_by, UserStatus& status) {
-               const auto& [filter, batch, all] = *static_cast<const Judged*>(of);
-               filter.check_one(all[user], batch, seen_by, status);
-             }});
-  }
-  template <class Item>
-  [[gnu::noinline]] void check_one(const user_type& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
-                                   UserStatus& status) const {
-    store_.check(std::span(&user, 1), batch, seen_by, std::span(&status, 1));
-  }
-
-  template <class Item>
-  [[nodiscard, gnu::always_inline]] auto expect(std::span<const user_type> users) const noexcept {
-    if constexpr (ExpectingStoreFor<Store, Item>) {
-      return store_.expect(users);
-    } else {
-      return 0;
-    }
-  }
-
-  static void require_users(std::size_t users) {
-    if (users >= 1 && users <= 255) return;
-    std::string message = "seenby: expected 1 to 255 users in a request, got ";
-    throw std::invalid_argument(message.append(std::to_string(users)));
-  }
-
-  Store store_;
-  History* history_ = nullptr;
-  std::unique_ptr<Exact> exact_;
-  detail::FacadeCounters counters_;
 };
 
 }  // namespace seenby
