@@ -40,6 +40,7 @@ struct PlanOptions {
   std::string slices = "1";
   std::string users_per_request = "1";
   std::string layout = "classic";
+  std::string store = "memory";
   std::string requests_per_second;
   std::string replicas = "1";
   std::string node_memory = "16G";
@@ -203,7 +204,7 @@ struct Plan {
   std::uint64_t exact_total_bytes = 0;
   std::optional<double> grown_bytes;
   StorePrice store;
-  std::optional<Cluster> cluster;    ///< where requests a second are given
+  std::optional<Cluster> cluster;    ///< for --store redis
   std::vector<std::uint64_t> table;  ///< for how many items a user the rates are listed
 };
 
@@ -222,15 +223,36 @@ std::vector<std::uint64_t> items_to_list(const Plan& plan) {
   return list;
 }
 
+/// What RedisStore keeps for a user: the planned one, or the mean of a log's.
+RedisUser redis_user_of(const Plan& plan) {
+  const Design& design = plan.design;
+  const auto one = [&](std::uint64_t items) {
+    return redis_user(design.filter_items(items), design.filters_per_user(), design.filter_fpr());
+  };
+  if (plan.population.counts.empty()) return one(design.items);
+  std::map<std::uint64_t, std::uint64_t> users;  // by items
+  for (const std::uint64_t count : plan.population.counts) ++users[count];
+  const auto all = static_cast<double>(plan.population.counts.size());
+  RedisUser mean{.keys = design.filters_per_user()};
+  for (const auto& [items, count] : users) {
+    const RedisUser user = one(items);
+    mean.value_bytes += user.value_bytes * static_cast<double>(count) / all;
+    mean.allocated_bytes += user.allocated_bytes * static_cast<double>(count) / all;
+  }
+  return mean;
+}
+
 std::optional<Cluster> parse_cluster(const PlanOptions& options, const Plan& plan) {
-  if (options.requests_per_second.empty()) return std::nullopt;
-  return cluster_for(
-      {.users = plan.store.active_users,
-       .bytes_per_user = plan.store.bytes.mean,
-       .requests_per_second = static_cast<double>(parse_count("--requests-per-second", options.requests_per_second)),
-       .users_per_request = plan.design.users_per_request,
-       .replicas = parse_count("--replicas", options.replicas, 0),
-       .node_bytes = static_cast<double>(parse_count("--node-memory", options.node_memory))});
+  if (options.store != "redis") return std::nullopt;
+  const auto& requests = options.requests_per_second;
+  return cluster_for({.users = plan.store.active_users,
+                      .user = redis_user_of(plan),
+                      .filter_fpr = plan.design.filter_fpr(),
+                      .requests_per_second =
+                          requests.empty() ? 0 : static_cast<double>(parse_count("--requests-per-second", requests)),
+                      .users_per_request = plan.design.users_per_request,
+                      .replicas = parse_count("--replicas", options.replicas, 0),
+                      .node_bytes = static_cast<double>(parse_count("--node-memory", options.node_memory))});
 }
 
 Plan make_plan(const PlanOptions& options) {
@@ -271,29 +293,6 @@ Plan make_plan(const PlanOptions& options) {
   }
   plan.cluster = parse_cluster(options, plan);
   return plan;
-}
-
-nlohmann::ordered_json as_json(const Cluster& cluster) {
-  return {{"nodes", cluster.nodes},
-          {"memory_bytes", cluster.memory_bytes},
-          {"largest_node_users", cluster.largest_node_users},
-          {"largest_node_bytes", cluster.largest_node_bytes},
-          {"network_bytes_per_second", cluster.network_bytes_per_second},
-          {"cpu_seconds_per_second", cluster.cpu_seconds_per_second},
-          {"whole_value_bytes_cpu", cluster.whole_value_bytes_cpu},
-          {"whole_value_bytes_network", cluster.whole_value_bytes_network}};
-}
-
-void add_cluster(Report& report, const Cluster& cluster) {
-  report.heading("Redis Cluster, values as large as MemoryStore's records");
-  report.row("nodes", with_commas(cluster.nodes) + ", the fullest " + as_bytes(cluster.largest_node_bytes) + " of " +
-                          as_short(cluster.largest_node_users) + " users");
-  report.row("memory", as_bytes(cluster.memory_bytes) + " with replicas");
-  report.row("network", as_bytes(cluster.network_bytes_per_second) + " a second");
-  report.row("server CPU", as_short(cluster.cpu_seconds_per_second) + " s a second, one request a call");
-  report.row("whole values pay up to", as_bytes(cluster.whole_value_bytes_network) + " on the network, " +
-                                           as_bytes(cluster.whole_value_bytes_cpu) +
-                                           " of the server's time (100 candidates)");
 }
 
 nlohmann::ordered_json as_json(const Plan& plan) {
@@ -445,10 +444,12 @@ void add_plan(CLI::App& app) {
   add("--layout", options->layout, "LAYOUT", "Layout of the bits: classic or split-block")
       ->check(CLI::IsMember({"classic", "split-block"}))
       ->capture_default_str();
-  auto* requests =
-      add("--requests-per-second", options->requests_per_second, "N", "Price a Redis Cluster that answers");
-  add("--replicas", options->replicas, "N", "Of each of its nodes")->capture_default_str()->needs(requests);
-  add("--node-memory", options->node_memory, "BYTES", "A node's memory")->capture_default_str()->needs(requests);
+  auto* store = add("--store", options->store, "STORE", "memory, or redis: price a cluster of nodes too")
+                    ->check(CLI::IsMember({"memory", "redis"}))
+                    ->capture_default_str();
+  add("--requests-per-second", options->requests_per_second, "N", "That Redis answers")->needs(store);
+  add("--replicas", options->replicas, "N", "Of each Redis node")->capture_default_str()->needs(store);
+  add("--node-memory", options->node_memory, "BYTES", "Of a Redis node")->capture_default_str()->needs(store);
   add("--hashes", options->hashes, "K", "Fix k, with --bits: the rates of a filter as it is, classic layout");
   add("--bits", options->bits, "M", "Fix m, rounded up to whole 64-bit words");
   auto* from = add("--from", options->from, "EVENTS", "Take users and items from an event log ('-': standard input)");
@@ -461,6 +462,7 @@ void add_plan(CLI::App& app) {
       "  seenby plan --users 100M --items 2000 --fpr 0.01\n"
       "  seenby plan --users 100M --items 2000 --window 30d --slices 6 --users-per-request 2\n"
       "  seenby plan --hashes 4 --bits 2048 --users-per-request 2\n"
+      "  seenby plan --users 1G --items 200 --store redis --requests-per-second 100K\n"
       "  seenby plan --from events.tsv --users 10M --json");
   command->callback([options] { plan(*options); });
 }

@@ -1,16 +1,30 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// What a Redis Cluster needs to hold users' records and to answer requests about them.
+// What a Redis Cluster needs to hold users' filters and to answer requests about them.
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "report.hpp"
 
 namespace seenby::tool {
+
+/// A user's values in Redis, as RedisStore writes them.
+struct RedisUser {
+  std::uint64_t keys = 1;      ///< one, or one for each slice of a window and the one that leaves
+  double value_bytes = 0;      ///< of all of them together, headers included
+  double allocated_bytes = 0;  ///< as Redis's allocator rounds them
+};
+
+/// A user who saw `items` within each of `keys` filters of rate `fpr`, one by one, with a history to grow from.
+[[nodiscard]] RedisUser redis_user(std::uint64_t items, std::uint64_t keys, double fpr);
 
 /// What the cluster is asked.
 struct Traffic {
   double users = 1;
-  double bytes_per_user = 0;  ///< the record itself
-  double requests_per_second = 1;
+  RedisUser user{};
+  double filter_fpr = 0.01;        ///< of each of a user's filters
+  double requests_per_second = 0;  ///< 0: only memory decides
   std::uint64_t users_per_request = 1;
   std::uint64_t candidates = 100;  ///< of a request
   std::uint64_t replicas = 1;      ///< of each node
@@ -19,7 +33,9 @@ struct Traffic {
 
 /// What it takes. Microseconds are of the server's processor, as traffic.cpp says they were measured.
 struct Cluster {
+  Traffic traffic;
   std::uint64_t nodes = 1;        ///< that take writes
+  double bytes_per_user = 0;      ///< values, keys and what Redis keeps beside them
   double memory_bytes = 0;        ///< with all replicas
   double largest_node_users = 0;  ///< of the fullest node, with three standard deviations
   double largest_node_bytes = 0;
@@ -34,5 +50,9 @@ struct Cluster {
 /// The users of the fullest of `nodes` nodes that share 16,384 slots, each user in a slot by hash: a node has at most
 /// one slot more than another, and the slots' sum lies 3 standard deviations above its mean.
 [[nodiscard]] double largest_node_users(double users, std::uint64_t nodes);
+
+/// The figures of a cluster, for either form of the command's output.
+[[nodiscard]] nlohmann::ordered_json as_json(const Cluster& cluster);
+void add_cluster(Report& report, const Cluster& cluster);
 
 }  // namespace seenby::tool

@@ -6,11 +6,14 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
 #include <filesystem>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "seenby_command.hpp"
 #include "support/data.hpp"
+#include "support/random.hpp"
 
 using Catch::Approx;
 using seenby::test::json_of;
@@ -198,27 +201,51 @@ TEST_CASE("bare ids are 6.67 times as much at 1%, not ten times", "[003-11]") {
 }
 
 TEST_CASE("a cluster is sized by its fullest node, its processors and its network") {
-  const std::vector<std::string> base{"plan", "--users", "1G", "--items", "100", "--requests-per-second", "100K"};
+  const std::vector<std::string> base{"plan", "--store", "redis", "--users", "1G", "--items", "100"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), base.begin(), base.end());
-    return json_of(more);
+    return json_of(more)["cluster"];
   };
-  const auto plan = with({});
-  const double record = plan["memory_store"]["bytes_per_user"]["mean"];
-  const auto& cluster = plan["cluster"];
-  CHECK(cluster["memory_bytes"].get<double>() > 2 * 1e9 * record);
-  CHECK(cluster["network_bytes_per_second"].get<double>() > 100e3 * record);
+  const auto cluster = with({"--requests-per-second", "100K"});
+  const double value = cluster["value_bytes_per_user"];
+  CHECK(value > 100 * 9.6 / 8);
+  CHECK(cluster["bytes_per_user"].get<double>() > value);
+  CHECK(cluster["memory_bytes"].get<double>() == Approx(2 * 1e9 * cluster["bytes_per_user"].get<double>()));
+  CHECK(cluster["network_bytes_per_second"].get<double>() > 100e3 * value);
   CHECK(cluster["largest_node_bytes"].get<double>() <= 16e9);
-  CHECK(cluster["nodes"].get<double>() * 16e9 >= 1e9 * record);
-  CHECK(with({"--replicas", "0"})["cluster"]["memory_bytes"].get<double>() * 2 ==
-        Approx(cluster["memory_bytes"].get<double>()));
-  CHECK(with({"--node-memory", "4G"})["cluster"]["nodes"].get<double>() > 3.5 * cluster["nodes"].get<double>());
-  CHECK(with({"--users-per-request", "2"})["cluster"]["network_bytes_per_second"].get<double>() >
-        1.5 * cluster["network_bytes_per_second"].get<double>());
+  CHECK(cluster["nodes"].get<double>() * 16e9 >= 1e9 * value);
+  CHECK(with({"--replicas", "0"})["memory_bytes"].get<double>() * 2 == Approx(cluster["memory_bytes"].get<double>()));
+  CHECK(with({"--node-memory", "4G"})["nodes"].get<double>() > 3.5 * cluster["nodes"].get<double>());
+  CHECK(with({"--requests-per-second", "100K", "--users-per-request", "2"})["network_bytes_per_second"].get<double>() >
+        1.9 * cluster["network_bytes_per_second"].get<double>());
+  // A key for each slice, and the one that leaves.
+  const auto window = with({"--window", "30d", "--slices", "6"});
+  CHECK(window["keys_per_user"] == 7);
+  CHECK(window["bytes_per_user"].get<double>() > window["value_bytes_per_user"].get<double>() + 6 * 40);
+  // Nothing is asked of it: memory alone decides.
+  CHECK(window["cpu_seconds_per_second"] == 0);
   // A small population under many requests: processors decide.
-  const auto busy = json_of({"plan", "--users", "1K", "--items", "100", "--requests-per-second", "1M"})["cluster"];
+  const auto busy = json_of(
+      {"plan", "--store", "redis", "--users", "1K", "--items", "100", "--requests-per-second", "1M"})["cluster"];
   CHECK(busy["nodes"].get<double>() == Approx(busy["cpu_seconds_per_second"].get<double>() / 0.5).epsilon(0.1));
   CHECK_FALSE(json_of({"plan", "--items", "100"}).contains("cluster"));
+  CHECK(refused(run_seenby({"plan", "--items", "100", "--replicas", "2"}), "--replicas requires --store"));
+  CHECK(run_seenby({"plan", "--items", "100", "--store", "redis"}).out.find("whole values pay up to") !=
+        std::string::npos);
+}
+
+TEST_CASE("a log's users are priced in Redis each by what they saw") {
+  std::string log;
+  for (int user = 0; user < 40; ++user) {
+    for (int i = 0; i < (user == 0 ? 1'000 : 4); ++i)
+      log.append(std::to_string(user) + "," + std::to_string(i) + ",1\n");
+  }
+  const auto value_of = [](const nlohmann::json& plan) {
+    return plan["cluster"]["value_bytes_per_user"].get<double>();
+  };
+  const double busy = value_of(json_of({"plan", "--store", "redis", "--items", "1000"}));
+  const double quiet = value_of(json_of({"plan", "--store", "redis", "--items", "4"}));
+  CHECK(value_of(json_of({"plan", "--store", "redis", "--from", "-"}, log)) == Approx((busy + 39 * quiet) / 40));
 }
 
 namespace {
@@ -233,23 +260,51 @@ std::uint32_t slot_of(const std::string& key) {
   return crc % 16'384;
 }
 
+/// The users of the fullest of so many nodes, each of which has a range of the slots.
+std::uint64_t fullest(const std::vector<std::uint64_t>& users_of_slot, std::uint64_t nodes) {
+  std::vector<std::uint64_t> on_node(nodes);
+  for (std::uint64_t slot = 0; slot < users_of_slot.size(); ++slot) {
+    on_node[slot * nodes / users_of_slot.size()] += users_of_slot[slot];
+  }
+  return *std::max_element(on_node.begin(), on_node.end());
+}
+
 }  // namespace
 
 TEST_CASE("the fullest node holds as many users as a simulation of the slots says") {
   REQUIRE(slot_of("123456789") == 0x31C3 % 16'384);  // the published check value
   constexpr std::uint64_t users = 1'000'000;
+  std::vector<std::uint64_t> users_of_slot(16'384);
+  for (std::uint64_t user = 0; user < users; ++user) ++users_of_slot[slot_of("u" + std::to_string(user))];
   // Nodes small enough that there are about a hundred of them.
-  const auto cluster = json_of({"plan", "--users", std::to_string(users), "--items", "100", "--requests-per-second",
-                                "1", "--node-memory", "3M"})["cluster"];
+  const auto cluster = json_of({"plan", "--store", "redis", "--users", std::to_string(users), "--items", "100",
+                                "--node-memory", "5M"})["cluster"];
   const std::uint64_t nodes = cluster["nodes"];
   REQUIRE(nodes > 50);
-  std::vector<std::uint64_t> on_node(nodes);
-  for (std::uint64_t user = 0; user < users; ++user) {
-    ++on_node[slot_of("u" + std::to_string(user)) * nodes / 16'384];
+  const auto most = static_cast<double>(fullest(users_of_slot, nodes));
+  CHECK(most <= cluster["largest_node_users"].get<double>() * 1.01);
+  CHECK(most > cluster["largest_node_users"].get<double>() * 0.97);
+}
+
+TEST_CASE("a billion users' fullest node is as full as a simulation of the slots says") {
+  SEENBY_RANDOM(random);
+  for (const auto& [node, bytes] : {std::pair{"16G", 16e9}, std::pair{"1G", 1e9}}) {
+    const auto cluster =
+        json_of({"plan", "--store", "redis", "--users", "1G", "--items", "100", "--node-memory", node})["cluster"];
+    const std::uint64_t nodes = cluster["nodes"];
+    const double promised = cluster["largest_node_users"];
+    INFO(nodes << " nodes");
+    // Each slot's users are Poisson: a billion users are too many to hash one by one.
+    std::poisson_distribution<std::uint64_t> users_in_slot(1e9 / 16'384);
+    for (int round = 0; round < 20; ++round) {
+      std::vector<std::uint64_t> users_of_slot(16'384);
+      for (std::uint64_t& users : users_of_slot) users = users_in_slot(random);
+      const auto most = static_cast<double>(fullest(users_of_slot, nodes));
+      CHECK(most <= promised * 1.002);
+      CHECK(most > promised * 0.99);
+    }
+    CHECK(promised * cluster["bytes_per_user"].get<double>() <= bytes);
   }
-  const double fullest = static_cast<double>(*std::max_element(on_node.begin(), on_node.end()));
-  CHECK(fullest <= cluster["largest_node_users"].get<double>() * 1.01);
-  CHECK(fullest > cluster["largest_node_users"].get<double>() * 0.97);
 }
 
 TEST_CASE("plan reads the real log's distribution") {
