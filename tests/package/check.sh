@@ -112,9 +112,12 @@ case $what in
     ;;
   shared)
     # Shared libraries say their version and export what is theirs, not what the templates they use left there.
-    configured=$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "$build/CMakeCache.txt")
-    cmake -S "$source" -B "$dir/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_BUILD_TYPE="$configured" \
-      -DBUILD_SHARED_LIBS=ON -DSEENBY_BUILD_TESTS=OFF -DSEENBY_BUILD_TOOL=OFF -DSEENBY_BUILD_EXAMPLES=OFF
+    # The units are compiled as the build's own: a ccache has them, and only the links are new.
+    configured() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+    cmake -S "$source" -B "$dir/build" -G Ninja -DCMAKE_CXX_COMPILER="$cxx" \
+      -DCMAKE_BUILD_TYPE="$(configured CMAKE_BUILD_TYPE)" -DCMAKE_CXX_FLAGS="$(configured CMAKE_CXX_FLAGS)" \
+      -DSEENBY_WARNINGS_AS_ERRORS="$(configured SEENBY_WARNINGS_AS_ERRORS)" -DBUILD_SHARED_LIBS=ON \
+      -DSEENBY_BUILD_TESTS=OFF -DSEENBY_BUILD_TOOL=OFF -DSEENBY_BUILD_EXAMPLES=OFF
     cmake --build "$dir/build" -j 1
     cmake --install "$dir/build" --prefix "$dir/prefix" >"$dir/log"
     for component in "${@:4}"; do

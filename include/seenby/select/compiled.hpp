@@ -38,14 +38,12 @@ SEENBY_COMPILED_TEMPLATE Result<RecordOutcome> Recorder<MemoryStore<std::uint64_
     const std::uint64_t&, std::span<const std::uint64_t>, std::optional<Time>);
 SEENBY_COMPILED_TEMPLATE Result<RecordOutcome> Recorder<MemoryStore<std::uint64_t>, NoHistory>::write(
     const std::uint64_t&, std::span<const std::string_view>, std::optional<Time>);
-SEENBY_COMPILED_TEMPLATE void Facade<MemoryStore<std::uint64_t>, NoHistory>::answer(const CandidatePool<std::uint64_t>&,
-                                                                                    std::span<const std::uint64_t>,
-                                                                                    const SelectOptions<std::uint64_t>&,
-                                                                                    Selection<std::uint64_t>&) const;
-SEENBY_COMPILED_TEMPLATE void Facade<MemoryStore<std::uint64_t>, NoHistory>::answer(const CandidatePool<std::string>&,
-                                                                                    std::span<const std::uint64_t>,
-                                                                                    const SelectOptions<std::string>&,
-                                                                                    Selection<std::string>&) const;
+SEENBY_COMPILED_TEMPLATE Selection<std::uint64_t>& Facade<MemoryStore<std::uint64_t>, NoHistory>::answer(
+    const CandidatePool<std::uint64_t>&, std::span<const std::uint64_t>, const SelectOptions<std::uint64_t>&,
+    Selection<std::uint64_t>&) const;
+SEENBY_COMPILED_TEMPLATE Selection<std::string>& Facade<MemoryStore<std::uint64_t>, NoHistory>::answer(
+    const CandidatePool<std::string>&, std::span<const std::uint64_t>, const SelectOptions<std::string>&,
+    Selection<std::string>&) const;
 
 SEENBY_COMPILED_TEMPLATE class PageBuilder<MemoryStore<std::uint64_t>, NoHistory, std::uint64_t>;
 SEENBY_COMPILED_TEMPLATE class PageBuilder<MemoryStore<std::uint64_t>, NoHistory, std::string>;

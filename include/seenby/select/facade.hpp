@@ -38,9 +38,11 @@ class Facade : protected Recorder<Store, History> {
   template <class Item>
   using Builder = PageBuilder<Store, History, Item>;
 
+  /// Returns the page: the names a shared library exports are seenby's by their first word, and a template's name
+  /// begins with what it returns.
   template <class Source, class Item>
-  void answer(const Source& candidates, std::span<const user_type> users,
-              const SelectOptions<Item, hasher_type>& options, Selection<Item>& page) const;
+  Selection<Item>& answer(const Source& candidates, std::span<const user_type> users,
+                          const SelectOptions<Item, hasher_type>& options, Selection<Item>& page) const;
   template <class Item>
   void select_all(std::span<const Request<Item>> requests, std::span<Selection<Item>> pages) const;
   template <class Item>
@@ -94,8 +96,9 @@ class Facade : protected Recorder<Store, History> {
 
 template <class Store, class History>
 template <class Source, class Item>
-void Facade<Store, History>::answer(const Source& candidates, std::span<const user_type> users,
-                                    const SelectOptions<Item, hasher_type>& options, Selection<Item>& page) const {
+Selection<Item>& Facade<Store, History>::answer(const Source& candidates, std::span<const user_type> users,
+                                                const SelectOptions<Item, hasher_type>& options,
+                                                Selection<Item>& page) const {
   require_users(users.size());
   const auto start = begin_of(exact_->timing.get());
   const auto expected = expect<Item>(users);  // before all else: the users' lines are on the way meanwhile
@@ -104,6 +107,7 @@ void Facade<Store, History>::answer(const Source& candidates, std::span<const us
   builder.run(expected);
   finish(asked.distinct, users, start, page);
   if (page.state().raises) throw BadResult(*page.error());
+  return page;
 }
 
 template <class Store, class History>
