@@ -259,7 +259,7 @@ TEST_CASE("a table whose index leaves its lanes is refused, whatever its checksu
   REQUIRE(good[word] == 60);
   REQUIRE(good[word + 3] == 3);  // eight buckets: nine ends
   for (std::size_t end = 0; end <= 8; ++end) refused_with(word + 8 + end, static_cast<char>(255));
-  refused_with(word + 8 + 8, 59);  // a lane that no bucket has
+  refused_with(word + 8 + 8, 59);                         // a lane that no bucket has
   refused_with(word + 3, static_cast<char>(3 | 1 << 7));  // slices, in a store without a window
   refused_with(word, 61);
 }
