@@ -37,13 +37,23 @@ AnyLog open_log(const std::string& url, ItemKind items, IfMissing if_missing) {
     refuse_component("postgres", "libpq-dev");
 #endif
   }
+  if (scheme.starts_with("redis") || scheme == "unix") {
+#ifdef SEENBY_TOOL_WITH_REDIS
+    return AnyLog(
+        value_or_hint(redis::HistoryLog::open(value_of(redis::make_executor(url)), ItemKind::text, items), items));
+#else
+    refuse_component("redis", "libhiredis-dev");
+#endif
+  }
   static_cast<void>(if_missing);
   static_cast<void>(items);
-  refuse_scheme("a history", "sqlite:PATH or postgres://HOST/DATABASE", url);
+  refuse_scheme("a history", "sqlite:PATH, postgres://HOST/DATABASE or redis://HOST", url);
 }
 
 void add_history_options(CLI::App& command, std::string& url, std::string& items) {
-  command.add_option("--history", url, "Who saw what: sqlite:PATH or postgres://HOST/DB")->type_name("URL")->required();
+  command.add_option("--history", url, "Who saw what: sqlite:PATH, postgres://HOST/DB or redis://HOST")
+      ->type_name("URL")
+      ->required();
   command.add_option("--items", items, "What items are: text, or integer (uint64_t)")
       ->type_name("KIND")
       ->check(CLI::IsMember({"integer", "text"}).description(""))

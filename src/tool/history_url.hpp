@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Histories by URL: sqlite:PATH and postgres://..., opened in one place.
+// Histories by URL: sqlite:PATH, postgres://... and redis://..., opened in one place.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +14,9 @@
 #include "store_url.hpp"
 #ifdef SEENBY_TOOL_WITH_POSTGRES
 #include "seenby/postgres/log.hpp"
+#endif
+#ifdef SEENBY_TOOL_WITH_REDIS
+#include "seenby/redis/history.hpp"
 #endif
 #ifdef SEENBY_TOOL_WITH_SQLITE
 #include "seenby/sqlite/log.hpp"
@@ -63,6 +66,10 @@ class AnyLog {
 #ifdef SEENBY_TOOL_WITH_POSTGRES
                             ,
                             postgres::Log
+#endif
+#ifdef SEENBY_TOOL_WITH_REDIS
+                            ,
+                            redis::HistoryLog
 #endif
 #ifdef SEENBY_TOOL_WITH_SQLITE
                             ,

@@ -29,8 +29,8 @@ struct StreamQueueOptions {
   /// What a worker holds for so long without an acknowledgement is taken for a dead worker's.
   std::chrono::milliseconds claim_after{60'000};
   std::string dead_letters{};  ///< the stream that they go to; empty: "{KEY}:dead"
-  /// The deadline of each round trip, beside what a read waits. Unset: the URL's `timeout_ms`, 1 s without one.
-  std::optional<std::chrono::milliseconds> timeout{};
+  /// The deadline of each round trip, beside what a read waits.
+  std::optional<std::chrono::milliseconds> timeout{};  ///< unset: the URL's `timeout_ms`, 1 s without one
 };
 
 /// An event that a StreamQueue hands out until it is acknowledged.

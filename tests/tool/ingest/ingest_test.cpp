@@ -213,7 +213,7 @@ TEST_CASE_METHOD(Fixture, "URLs that name nothing say what is expected") {
   fails(here, "http://h/", "expected a URL of a store (lmdb:PATH, redis://HOST, ");
   fails(here, lmdb, "expected a URL of a store (lmdb:PATH, redis://HOST, ");
   fails("mysql://u:secret@h/", "lmdb:" + lmdb,
-        "expected a URL of a history (sqlite:PATH or postgres://HOST/DATABASE), got one of 'mysql'");
+        "expected a URL of a history (sqlite:PATH, postgres://HOST/DATABASE or redis://HOST), got one of 'mysql'");
   fails(here, "lmdb:", "expected a path behind 'lmdb:', got none");
   // Who only reads makes no file.
   const Files none;

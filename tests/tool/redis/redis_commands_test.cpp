@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The commands that talk to Redis, against a server of the test's own.
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 #include "seenby/redis/store.hpp"
 #include "seenby/select/seen_filter.hpp"
+#include "support/random.hpp"
 #include "support/redis_server.hpp"
 #include "tool/seenby_command.hpp"
 
@@ -142,6 +144,42 @@ TEST_CASE_METHOD(Fixture, "a window's slices are found, recorded and shown") {
   // A slice lives between the window and a slice more; here 30 to 35 days.
   CHECK(shown["keys"][0]["ttl_milliseconds"] > 29LL * 86'400'000);
   CHECK(shown["keys"][0]["ttl_milliseconds"] <= 36LL * 86'400'000);
+}
+
+TEST_CASE_METHOD(Fixture, "a log recorded in any order hides what its window holds, and no more") {
+  SEENBY_RANDOM(random);
+  const std::vector<std::string> window{"--window", "30d", "--slices", "30"};
+  const auto now =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch());
+  std::vector<std::string> lines;
+  std::string all;
+  for (int age = 0; age < 40; ++age) {
+    for (const char* user : {"ann", "ben"}) {
+      lines.push_back(std::string(user) + "\t" + user + std::to_string(age) + "\t" +
+                      std::to_string(now.count() - age * 86'400) + "\n");
+    }
+    all += "ann" + std::to_string(age) + "\nben" + std::to_string(age) + "\n";
+  }
+  std::shuffle(lines.begin(), lines.end(), random);
+  for (std::size_t at = 0; at < lines.size(); at += 8) {
+    std::string part;
+    for (std::size_t i = at; i < at + 8; ++i) part += lines[i];
+    std::vector<std::string> words{"record", url(), "-", "--fpr", "1e-6"};
+    words.insert(words.end(), window.begin(), window.end());
+    REQUIRE(run_seenby(words, part).exit_code == 0);
+  }
+  for (const std::string user : {"ann", "ben"}) {
+    std::vector<std::string> words{"select", "--store", url(), "--candidates", "-", "--user", user, "--limit", "100"};
+    words.insert(words.end(), window.begin(), window.end());
+    const std::string shown = "\n" + run_seenby(words, all).out;
+    const auto shows = [&](const std::string& item) { return shown.find("\n" + item + "\n") != std::string::npos; };
+    for (int age = 0; age < 40; ++age) {
+      INFO(user << ", " << age << " days");
+      // The thirtieth day ago is in the oldest slice, of which a part is older than the window.
+      CHECK(shows(user + std::to_string(age)) == (age > 30));
+      CHECK(shows((user == "ann" ? "ben" : "ann") + std::to_string(age)));
+    }
+  }
 }
 
 TEST_CASE_METHOD(Fixture, "inspect shows what a filter holds") {

@@ -1,0 +1,29 @@
+#pragma once
+// SPDX-License-Identifier: MIT
+// Patience: what a worker does about a step that failed.
+
+#include <chrono>
+#include <optional>
+
+#include "seenby/result.hpp"
+
+namespace seenby::tool {
+
+/// Whether waiting may help.
+[[nodiscard]] bool passes(ErrorCode code) noexcept;
+
+/// Tells of a failure when it begins and when it is over, waits between two tries, and gives up 10 s after a stop
+/// signal.
+class Patience {
+ public:
+  void failed(const Error& error);
+  void succeeded();
+  [[nodiscard]] bool over() const;
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> since_;
+  std::optional<std::chrono::steady_clock::time_point> give_up_;
+  std::chrono::milliseconds pause_{0};
+};
+
+}  // namespace seenby::tool
