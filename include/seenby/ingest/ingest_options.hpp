@@ -24,7 +24,7 @@ struct IngestOptions {
   std::chrono::milliseconds wait{1'000};  ///< for a first event
   /// A message that was delivered more often, and never acknowledged, is buried unread: it may be what ends the
   /// workers. 0: never.
-  std::uint32_t most_deliveries = 10;  ///< deliveries of one message
+  std::uint32_t most_deliveries = 10;              ///< deliveries of one message
   ImpressionRules rules{};                         ///< what counts as seen
   RateLimitOptions rate_limit{};                   ///< by the times at which events entered the queue
   std::chrono::milliseconds longest_pause{5'000};  ///< between two tries of what failed; the first is 50 ms
