@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "seenby/sizing.hpp"
 #include "seenby/stores/memory/capacity_table.hpp"
 
 namespace {
