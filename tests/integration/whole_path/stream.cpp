@@ -77,7 +77,7 @@ TEST_CASE("Workers of a stream killed at every step leave every event in the his
   const TemporaryFolder folder;
   const RedisServer server;
   SEENBY_RANDOM(random);
-  constexpr std::uint64_t events = 12'000;
+  constexpr std::uint64_t events = 24'000;
   std::map<std::uint64_t, std::uint64_t> of_item;
   {
     std::vector<std::string> messages;

@@ -93,21 +93,3 @@ TEST_CASE_METHOD(Fixture, "repair keeps to the rate it is told, and draws progre
   all.insert(all.begin(), SEENBY_COMMAND);
   CHECK(seenby::test::shown_on_terminal(all).find("repairing [") != std::string::npos);
 }
-
-TEST_CASE("the help of each command over stores and histories fits a screen and shows an example") {
-  for (const char* name : {"ingest", "verify", "repair"}) {
-    INFO(name);
-    const auto help = run_seenby({name, "--help"}).out;
-    CHECK(help.find("  seenby " + std::string(name) + " ") != std::string::npos);
-    std::size_t lines = 0;
-    std::size_t longest = 0;
-    std::size_t begin = 0;
-    for (std::size_t end = 0; (end = help.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      ++lines;
-      longest = std::max(longest, end - begin);
-    }
-    INFO(help);
-    CHECK(lines <= 24);
-    CHECK(longest <= 80);
-  }
-}

@@ -199,7 +199,7 @@ TEST_CASE_METHOD(Fixture, "events that were trimmed before they were ingested ar
   CHECK(nlohmann::json::parse(result.out)["new"] == 100);
 }
 
-TEST_CASE_METHOD(Fixture, "--from names a server and a stream") {
+TEST_CASE_METHOD(Fixture, "An option --from names a server and a stream") {
   const auto run = [&](const std::string& url) { return place().run("ingest", {}, {"--from", url, "--until-empty"}); };
   CHECK(
       seenby::test::refused(run(server().socket_url()),
