@@ -47,8 +47,9 @@ enum class StoreKind : std::uint8_t { lmdb, redis };
 /// lacks.
 [[nodiscard]] StoreKind kind_of_store(const std::string& url);
 
-/// What items are in a store, as --items says; empty where the items themselves may tell. A store knows what it holds and
-/// refuses the other kind. Items of an LMDB file are text, as `seenby ingest` takes them, unless --items says integer.
+/// What items are in a store, as --items says; empty where the items themselves may tell. A store knows what it holds
+/// and refuses the other kind. Items of an LMDB file are text, as `seenby ingest` takes them, unless --items says
+/// integer.
 [[nodiscard]] std::string items_in(const StoreOptions& store, const std::string& items);
 
 /// The path behind "lmdb:" or "sqlite:". Throws InputError when the file is not there and must be.
