@@ -50,7 +50,7 @@ std::vector<Event> made_events(std::uint64_t count) {
     const double place = static_cast<double>(detail::mix64(n) >> 11) * 0x1p-53;
     const auto user = static_cast<User>(users * place * place);
     events.push_back({user, detail::mix64(n ^ 0xabcdU) % 10'000, Time{std::chrono::seconds{1'700'000'000 + n / 10}},
-                      "e" + std::to_string(n)});
+                      std::string("e").append(std::to_string(n))});
   }
   return events;
 }
@@ -62,7 +62,8 @@ std::vector<Event> read_events(const char* path) {
   Item item = 0;
   std::int64_t at = 0;
   while (file >> user >> item >> at) {
-    events.push_back({user, item, Time{std::chrono::seconds{at}}, "e" + std::to_string(events.size())});
+    events.push_back(
+        {user, item, Time{std::chrono::seconds{at}}, std::string("e").append(std::to_string(events.size()))});
   }
   return events;
 }
