@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <new>
 
+#include "seenby/config.hpp"
+
 namespace {
 
 thread_local seenby::test::Allocations allocations;
 
-void* counted(std::size_t size, std::size_t alignment) {
+[[maybe_unused]] void* counted(std::size_t size, std::size_t alignment) {
   ++allocations.count;
   allocations.bytes += size;
   // aligned_alloc wants whole multiples of the alignment.
@@ -25,6 +27,9 @@ void* counted(std::size_t size, std::size_t alignment) {
 }  // namespace
 
 seenby::test::Allocations seenby::test::allocations_so_far() noexcept { return allocations; }
+
+// ThreadSanitizer's own forms cannot be replaced: nothing is counted under it.
+#if !defined(SEENBY_THREAD_SANITIZER)
 
 // The other forms of new and delete end in these. Inlined, GCC would take the pair of malloc and free for a mismatch.
 #define SEENBY_OUT_OF_LINE [[gnu::noinline]]
@@ -43,3 +48,5 @@ SEENBY_OUT_OF_LINE void operator delete(void* memory) noexcept { std::free(memor
 SEENBY_OUT_OF_LINE void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 SEENBY_OUT_OF_LINE void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 SEENBY_OUT_OF_LINE void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+#endif
