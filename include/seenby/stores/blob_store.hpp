@@ -424,6 +424,7 @@ class BlobStore {
   /// Loads values, and the lists of slices of those that have none; takes out what fails.
   void load_pending(std::vector<Pending>& pending, std::vector<Result<RecordOutcome>>& outcomes) {
     std::vector<std::string> keys;
+    keys.reserve(pending.size());
     for (const Pending& one : pending) keys.push_back(one.at);
     Values values = load(keys);
     keys.clear();
