@@ -47,7 +47,7 @@ SEENBY_AVX2_INLINE bool test(SplitBlockRef filter, const Digest& digest) noexcep
 }
 
 /// As `test`, for callers that are not built for AVX2 themselves. Pure, so that around the call a filter that is known
-/// elsewhere keeps its address and size in registers: 57 instructions a lookup instead of 66 (bench/guard/check.sh).
+/// elsewhere keeps its address and size in registers: 61 instructions a lookup instead of 66 (bench/guard/check.sh).
 [[gnu::target("avx2"), gnu::noinline, gnu::pure]] inline bool test_called(SplitBlockRef filter,
                                                                           Digest digest) noexcept {
   return avx2::test(filter, digest);

@@ -48,6 +48,10 @@ struct Block {
 [[nodiscard]] inline bool test(SplitBlockRef filter, Digest digest) noexcept {
   return Block(filter.blocks + split_block_offset(digest, filter.block_count), digest).covers_mask();
 }
+/// As `test`, out of line: where it may follow a call, its constants need no registers.
+[[gnu::noinline, gnu::pure]] inline bool test_called(SplitBlockRef filter, Digest digest) noexcept {
+  return sse2::test(filter, digest);
+}
 
 /// Sets the digest's bits; true when one of them was clear.
 inline bool insert(std::byte* blocks, std::uint32_t block_count, Digest digest) noexcept {

@@ -179,7 +179,7 @@ inline std::size_t compress(const std::uint8_t* seen, std::size_t count, std::ui
 #else
   std::size_t choice = chosen_kernel.load(std::memory_order_relaxed);
   if (choice == no_kernel) [[unlikely]] { choice = choose_kernel(); }
-  return choice >= avx2_kernel ? avx2::test_called(filter, digest) : sse2::test(filter, digest);
+  return choice >= avx2_kernel ? avx2::test_called(filter, digest) : sse2::test_called(filter, digest);
 #endif
 }
 /// Inserts one digest; true when one of its bits was clear.
