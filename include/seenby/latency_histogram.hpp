@@ -14,7 +14,7 @@
 
 namespace seenby {
 
-/// Counts durations. Any thread may call any member; `add` is three relaxed atomic additions.
+/// Counts durations. Any thread may call any member; `add` is two relaxed atomic additions.
 class LatencyHistogram {
  public:
   /// Bucket i holds durations up to 2^i microseconds; the last one everything longer.
@@ -23,7 +23,7 @@ class LatencyHistogram {
   /// A copy of the counts; each is exact, the set of them is not atomic.
   struct Snapshot {
     std::array<std::uint64_t, bucket_count> buckets{};  ///< durations by bucket
-    std::uint64_t count = 0;                            ///< all durations
+    std::uint64_t count = 0;                            ///< all durations in the buckets
     std::chrono::nanoseconds sum{0};                    ///< of all durations
 
     /// The upper bound of the bucket that holds the given share of the calls, in [0, 1]; zero without calls.
@@ -49,7 +49,6 @@ class LatencyHistogram {
     const std::uint64_t microseconds = (nanoseconds + 999) / 1'000;
     const auto bucket = static_cast<std::size_t>(microseconds <= 1 ? 0 : std::bit_width(microseconds - 1));
     buckets_[bucket < bucket_count ? bucket : bucket_count - 1].fetch_add(1, std::memory_order_relaxed);
-    count_.fetch_add(1, std::memory_order_relaxed);
     sum_.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
   /// Runs a function and counts how long it took, whether it returns or throws.
@@ -62,8 +61,10 @@ class LatencyHistogram {
   /// A copy of the counts.
   [[nodiscard]] Snapshot snapshot() const noexcept {
     Snapshot copy;
-    for (std::size_t i = 0; i < bucket_count; ++i) copy.buckets[i] = buckets_[i].load(std::memory_order_relaxed);
-    copy.count = count_.load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < bucket_count; ++i) {
+      copy.buckets[i] = buckets_[i].load(std::memory_order_relaxed);
+      copy.count += copy.buckets[i];
+    }
     copy.sum = std::chrono::nanoseconds(static_cast<std::int64_t>(sum_.load(std::memory_order_relaxed)));
     return copy;
   }
@@ -75,7 +76,6 @@ class LatencyHistogram {
     ~Timer() { histogram.add(std::chrono::steady_clock::now() - start); }
   };
   std::array<std::atomic<std::uint64_t>, bucket_count> buckets_{};
-  std::atomic<std::uint64_t> count_{0};
   std::atomic<std::uint64_t> sum_{0};
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// ErasableGate: an ExistenceGate whose ids can be taken out again, for half a byte a counter instead of a bit.
+// ErasableGate: an ExistenceGate whose ids can be taken out again, for four bits a counter instead of one.
 
 #include <cstdint>
 #include <mutex>
@@ -63,9 +63,10 @@ class ErasableGateFilter {
   CountingBloomFilter<Item, Hash> filter_;
 };
 
-/// For ids that are deleted and must be "not found" before the next rebuild. Each id is added once and erased once: an
-/// id added twice (an at-least-once feed) stays until it is erased twice. It is not saved; take ExistenceGate where
-/// that matters more.
+/// For ids that are deleted and must be "not found" before the next rebuild. Each id is added once and erased once. An
+/// id that was added twice stays positive after one erase, at most until the next rebuild: by a feed that repeats
+/// itself, or by a rebuild whose scan finds what was added within write_lag and carried into it. It cannot be saved;
+/// ExistenceGate can.
 template <HashableItem Item, Hasher Hash = Xxh3Hash>
 using ErasableGate = ExistenceGate<Item, Hash, ErasableGateFilter<Item, Hash>>;
 

@@ -19,8 +19,8 @@
 
 #include "seenby/clock.hpp"
 #include "seenby/detail/bits.hpp"
-#include "seenby/detail/thread_counters.hpp"
 #include "seenby/filters/partitioned_filter.hpp"
+#include "seenby/gates/gate_tally.hpp"
 #include "seenby/gates/gate_types.hpp"
 #include "seenby/gates/negative_cache.hpp"
 #include "seenby/hash.hpp"
@@ -106,12 +106,12 @@ class ExistenceGate {
       if (next_ != nullptr) next_->insert(digest);
       if (const auto filter = current()) {
         filter->insert(digest);
-        if (filter->size() > filter->expected_items()) counters_.row().add(at_over_capacity, 1);
+        if (filter->size() > filter->expected_items()) tally_.add(detail::GateTally::over_capacity);
       }
       changed_at_ = now();
     }
     absent_.erase(digest);
-    counters_.row().add(at_adds, 1);
+    tally_.add(detail::GateTally::adds);
   }
 
   /// Takes an id out that was added once and whose record is gone: for filters that can (ErasableGate). An id that was
@@ -249,35 +249,20 @@ class ExistenceGate {
   // Query
 
   /// What the filter says of an id.
-  [[nodiscard]] Existence check(const Item& id) const {
-    auto counts = counters_.row();
-    counts.add(at_checks, 1);
-    const Existence answer = ask(id);
-    if (answer == Existence::absent) counts.add(at_negatives, 1);
-    if (answer == Existence::unknown) counts.add(at_bypassed, 1);
-    return answer;
-  }
+  [[nodiscard]] Existence check(const Item& id) const { return tally_.answered(ask(id, digest_of(id))); }
 
   /// The record of an id: nothing at once when the gate is sure, else what `load(id)` finds, which asks the cache and
   /// then the database and gives Result<std::optional<Record>>. What it does not find is remembered for negative_ttl,
   /// so that one id that passes by chance does not reach the database for ever.
   template <class Load>
   [[nodiscard]] std::invoke_result_t<Load&, const Item&> find(const Item& id, Load&& load) {
-    const Existence answer = check(id);
-    if (answer == Existence::absent) return absent_record<Load>();
-    auto counts = counters_.row();
     const Digest digest = digest_of(id);
+    const Existence answer = tally_.answered(ask(id, digest));
+    if (answer == Existence::absent) return detail::absent_record<Item, Load>();
     const auto memory = absent_.ask(digest);
-    if (memory.absent) return counts.add(at_memory, 1), absent_record<Load>();
-    const auto start = std::chrono::steady_clock::now();
-    auto record = load(id);
-    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start);
-    counts.add(at_loads, 1);
-    counts.add(at_load_ns, static_cast<std::uint64_t>(took.count()));
-    if (!record) return counts.add(at_failures, 1), record;
-    if (record->has_value()) return record;
-    if (answer == Existence::maybe) counts.add(at_positive_absent, 1);
-    if (!young(id) && !lagging(digest)) absent_.remember(digest, memory);
+    if (memory.absent) return tally_.add(detail::GateTally::memory), detail::absent_record<Item, Load>();
+    auto record = tally_.load(id, answer, load);
+    if (record && !record->has_value() && !young(id) && !lagging(digest)) absent_.remember(digest, memory);
     return record;
   }
 
@@ -315,45 +300,9 @@ class ExistenceGate {
   [[nodiscard]] std::shared_ptr<const filter_type> filter() const { return current(); }
 
   /// A snapshot of the counters.
-  [[nodiscard]] GateCounters counters() const noexcept {
-    return {.checks = counters_.sum(at_checks),
-            .negatives = counters_.sum(at_negatives),
-            .bypassed = counters_.sum(at_bypassed),
-            .negative_cache_hits = counters_.sum(at_memory),
-            .loads = counters_.sum(at_loads),
-            .positive_but_absent = counters_.sum(at_positive_absent),
-            .load_failures = counters_.sum(at_failures),
-            .adds = counters_.sum(at_adds),
-            .rebuilds = counters_.sum(at_rebuilds),
-            .over_capacity = counters_.sum(at_over_capacity),
-            .load_ns = counters_.sum(at_load_ns)};
-  }
-  /// Whether the gate pays for this traffic: the nanoseconds it saves a check on average, which is the mean length of a
-  /// load for each negative, less `check_cost` (measure it, or take the round trip where the filter is remote).
-  /// Negative: the gate costs more than it saves. 0 before anything was measured.
-  [[nodiscard]] double saved_ns_per_check(std::chrono::nanoseconds check_cost) const noexcept {
-    const GateCounters counted = counters();
-    if (counted.checks == 0 || counted.loads == 0) return 0;
-    const auto ratio = [](std::uint64_t a, std::uint64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
-    return ratio(counted.negatives, counted.checks) * ratio(counted.load_ns, counted.loads) -
-           static_cast<double>(check_cost.count());
-  }
+  [[nodiscard]] GateCounters counters() const noexcept { return tally_.counters(); }
 
  private:
-  enum Counter : std::size_t {
-    at_checks,
-    at_negatives,
-    at_bypassed,
-    at_memory,
-    at_loads,
-    at_positive_absent,
-    at_failures,
-    at_adds,
-    at_rebuilds,
-    at_over_capacity,
-    at_load_ns,
-    counter_count
-  };
   /// Ids added within write_lag that are carried over: past so many, the oldest of them are not.
   static constexpr std::size_t max_lagging = std::size_t{1} << 24;
 
@@ -364,10 +313,6 @@ class ExistenceGate {
     throw std::invalid_argument("seenby: expected a write_lag of at least 1 s and a negative_ttl of at least 0 s");
   }
 
-  template <class Load>
-  [[nodiscard]] static std::invoke_result_t<Load&, const Item&> absent_record() {
-    return typename std::invoke_result_t<Load&, const Item&>::value_type{std::nullopt};
-  }
   void switch_in() {
     const std::lock_guard lock(writing_);
     {
@@ -377,7 +322,7 @@ class ExistenceGate {
       ++version_;
       since_ = changed_at_ = now();
     }
-    counters_.row().add(at_rebuilds, 1);
+    tally_.add(detail::GateTally::rebuilds);
   }
 
   [[nodiscard]] Time now() const { return options_.clock ? options_.clock() : system_time(); }
@@ -397,9 +342,8 @@ class ExistenceGate {
     const std::lock_guard lock(writing_);
     return added_.contains(digest.value);
   }
-  [[nodiscard]] Existence ask(const Item& id) const {
+  [[nodiscard]] Existence ask(const Item& id, Digest digest) const {
     if (young(id)) return Existence::unknown;
-    const Digest digest = digest_of(id);
     const std::shared_lock lock(serving_);
     if (trust_ != GateState::ready) return Existence::unknown;
     return filter_->may_contain(digest) ? Existence::maybe : Existence::absent;
@@ -419,7 +363,7 @@ class ExistenceGate {
   Time changed_at_{};
   RecentSet<std::uint64_t, Mix64Hash> added_;
   NegativeCache absent_;
-  mutable detail::ThreadCounters<counter_count> counters_;
+  detail::GateTally tally_;
 };
 
 }  // namespace seenby

@@ -67,6 +67,15 @@ struct GateCounters {
   std::uint64_t rebuilds = 0;       ///< filters switched in
   std::uint64_t over_capacity = 0;  ///< adds past the number of ids the filter was sized for: time for a rebuild
   std::uint64_t load_ns = 0;        ///< time spent in loads
+
+  /// Whether the gate pays for this traffic: the nanoseconds it saves a check on average, which is the mean length of a
+  /// load for each negative, less `check_cost` (measure it, or take the round trip where the filter is remote).
+  /// Negative: the gate costs more than it saves. 0 before anything was measured.
+  [[nodiscard]] double saved_ns_per_check(std::chrono::nanoseconds check_cost) const noexcept {
+    if (checks == 0 || loads == 0) return 0;
+    const auto ratio = [](std::uint64_t a, std::uint64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
+    return ratio(negatives, checks) * ratio(load_ns, loads) - static_cast<double>(check_cost.count());
+  }
 };
 
 /// How far a gate is.

@@ -105,7 +105,8 @@ class PageBuilder {
   [[gnu::always_inline]] bool absorb(std::size_t at, std::size_t count) {
     page_.checked += count;
     if (!settle_unknown()) return false;
-    take_exact();
+    // Later pieces bring the same again, but of users who could not be asked before.
+    if (at == 0 || !page_.unknown.empty()) take_exact();
     const auto seen_by = std::span(page_.seen_by).subspan(at, count);
     mark_certain(candidates_.distinct.digests.subspan(at, count), seen_by);
     take_unseen(seen_by, at);

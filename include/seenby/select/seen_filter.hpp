@@ -167,8 +167,11 @@ class SeenFilter : detail::Facade<Store, History> {
   template <detail::ItemRange Range>
   Result<void> share_in_flight(const user_type& user, const Range& items,
                                std::chrono::seconds ttl = std::chrono::minutes(1)) requires MarkingStore<Store> {
-    mark_in_flight(user, items, ttl);
-    return store_.mark_in_flight(user, digests_of(items), saturating_add(now(), ttl));
+    const Time at = now();
+    const Time until = saturating_add(at, ttl);
+    const auto digests = digests_of(items);
+    exact_->overlays.in_flight.add(detail::user_key(user), digests, at, until);
+    return store_.mark_in_flight(user, digests, until);
   }
 
   /// Never shows this item to this user again, whatever the window. True when it was not hidden before. A HidingStore
