@@ -13,6 +13,7 @@
 
 #include "redis/protocol/expiry.hpp"
 #include "redis_article/article_scripts.hpp"
+#include "seenby/detail/backoff.hpp"
 #include "seenby/detail/sizing_math.hpp"
 
 namespace seenby::redis {
@@ -59,17 +60,8 @@ std::string random_token() {
   return token;
 }
 
-/// The pause between tries while another client holds a key; it grows.
-class Pause {
- public:
-  void wait(Deadline limit) {
-    std::this_thread::sleep_for(std::min(length_, limit.left()));
-    length_ = std::min(length_ * 2, std::chrono::milliseconds{20});
-  }
-
- private:
-  std::chrono::milliseconds length_{1};
-};
+/// Between tries while another client holds a key.
+detail::Backoff make_backoff() noexcept { return {std::chrono::milliseconds{1}, std::chrono::milliseconds{20}}; }
 
 }  // namespace
 
@@ -290,7 +282,7 @@ Result<RecordOutcome> ArticleProtocol::add_until_done(const std::string& key, st
   // The lease on the key ends after rebuild_timeout.
   const Deadline patience = this->patience();
   std::uint32_t exponent = options_.default_exponent;
-  Pause pause;
+  detail::Backoff backoff = make_backoff();
   while (true) {
     auto attempt = add(key, probes, exponent);
     if (!attempt) return std::move(attempt).error();
@@ -301,7 +293,7 @@ Result<RecordOutcome> ArticleProtocol::add_until_done(const std::string& key, st
       if (auto sane = check_size(key, exponent, attempt->second); !sane) return std::move(sane).error();
     } else if (attempt->state == article_scripts::held) {
       if (patience.passed()) return named(key, ErrorCode::timed_out, "others held the key all the time");
-      pause.wait(patience);
+      std::this_thread::sleep_for(std::min(backoff.next(), patience.left()));
     } else {
       RecordOutcome outcome{static_cast<std::size_t>(attempt->first), false};
       if (!is_full(attempt->second, exponent)) return outcome;
@@ -411,14 +403,14 @@ Result<bool> ArticleProtocol::forget(const std::string& key) {
 
 Result<std::string> ArticleProtocol::hold(const std::string& key) {
   const Deadline patience = this->patience();
-  Pause pause;
+  detail::Backoff backoff = make_backoff();
   while (true) {
     auto grip = try_hold(key);
     if (!grip) return std::move(grip).error();
     if (grip->held == Held::here) return std::move(grip->value);
     if (grip->held == Held::missing) return named(key, ErrorCode::unknown_user, "expected a filter, there is none");
     if (patience.passed()) return named(key, ErrorCode::timed_out, "others held the key all the time");
-    pause.wait(patience);
+    std::this_thread::sleep_for(std::min(backoff.next(), patience.left()));
   }
 }
 

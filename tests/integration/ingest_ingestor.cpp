@@ -2,9 +2,11 @@
 // Ingestor: history first, then the filter, then the acknowledgement; whatever fails or dies in between.
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -19,6 +21,7 @@
 #include "support/history_contract.hpp"
 #include "support/random.hpp"
 #include "support/test_clock.hpp"
+#include "support/wait_until.hpp"
 
 namespace {
 
@@ -40,7 +43,7 @@ class FailingHistory {
     ++appends;
     return rows.append(events);
   }
-  bool down = false;
+  std::atomic<bool> down = false;
   int appends = 0;
   History rows;
 };
@@ -181,6 +184,29 @@ TEST_CASE("Users and items that are no keys of the history's type are buried", "
   CHECK(ingestor.counters().appended == 2);
   CHECK(ingestor.counters().buried == 16);
   CHECK(contained(history, -7, {~std::uint64_t{0}})[0] == 1);
+}
+
+TEST_CASE("A number that the key's type does not hold names no other key", "[ingest]") {
+  CHECK(detail::key_of_text<std::int64_t>("-9223372036854775808", "user").or_throw() ==
+        std::numeric_limits<std::int64_t>::min());
+  CHECK(detail::key_of_text<std::int64_t>("9223372036854775807", "user").or_throw() ==
+        std::numeric_limits<std::int64_t>::max());
+  CHECK(detail::key_of_text<std::uint64_t>("18446744073709551615", "user").or_throw() == ~std::uint64_t{0});
+  CHECK(detail::key_of_text<std::uint8_t>("255", "user").or_throw() == 255);
+  CHECK(detail::key_of_text<std::int8_t>("-128", "user").or_throw() == -128);
+  enum class Small : std::int8_t {};
+  CHECK(detail::key_of_text<Small>("-1", "user").or_throw() == Small{-1});
+  for (const char* text : {"-1", "-9223372036854775808", "-18446744073709551615", "18446744073709551616"}) {
+    CAPTURE(text);
+    CHECK(detail::key_of_text<std::uint64_t>(text, "user").error().code == ErrorCode::invalid_argument);
+  }
+  for (const char* text : {"9223372036854775808", "18446744073709551615", "-9223372036854775809"}) {
+    CAPTURE(text);
+    CHECK_FALSE(detail::key_of_text<std::int64_t>(text, "user"));
+  }
+  CHECK_FALSE(detail::key_of_text<std::uint8_t>("256", "user"));
+  CHECK_FALSE(detail::key_of_text<std::int8_t>("128", "user"));
+  CHECK_FALSE(detail::key_of_text<Small>("255", "user"));
 }
 
 TEST_CASE("Anonymous events stay out of history and filters; a session's duplicates are dropped", "[ingest][002-07]") {
@@ -379,10 +405,10 @@ TEST_CASE("A worker that is asked to stop ends its batch first, and says when it
   Ingestor ingestor(queue, history, store, {.batch = 10, .wait = 5ms});
   bool ended = false;
   std::jthread worker([&](std::stop_token stop) { ended = ingestor.run(stop); });
-  while (queue.backlog() != 0) std::this_thread::sleep_for(1ms);
+  REQUIRE(wait_until([&] { return queue.backlog() == 0; }));
   history.down = true;
   queue.push(line("bob", "late", 1)).or_throw();
-  while (ingestor.counters().failures == 0) std::this_thread::sleep_for(1ms);
+  REQUIRE(wait_until([&] { return ingestor.counters().failures != 0; }));
   worker.request_stop();
   std::this_thread::sleep_for(20ms);
   history.down = false;
@@ -399,6 +425,34 @@ TEST_CASE("A worker that is asked to stop ends its batch first, and says when it
   stopped.request_stop();
   CHECK_FALSE(ingestor.run(stopped.get_token(), 100ms));
   CHECK(queue.backlog() == 1);
+}
+
+TEST_CASE("What fails is tried again after pauses that grow, before a stop and after it", "[ingest][concurrent]") {
+  Queue queue;
+  FailingHistory history;
+  FailingStore store;
+  history.down = true;
+  queue.push(line("bob", "late", 1)).or_throw();
+  Ingestor ingestor(queue, history, store, {.wait = 5ms});
+  std::stop_source stop;
+  bool ended = true;
+  std::jthread worker([&] { ended = ingestor.run(stop.get_token(), 300ms); });
+  std::this_thread::sleep_for(200ms);
+  CHECK(ingestor.counters().failures >= 2);
+  CHECK(ingestor.counters().failures <= 3);  // after 0, 50 and 150 ms
+  stop.request_stop();
+  worker.join();
+  CHECK_FALSE(ended);
+  CHECK(ingestor.counters().failures <= 3 + 4);
+
+  // The longest pause may be shorter than the first would be.
+  Ingestor hasty(queue, history, store, {.wait = 0ms, .longest_pause = 10ms});
+  queue.redeliver();
+  std::jthread other([&](std::stop_token asked) { hasty.run(asked, 0ms); });
+  CHECK(wait_until([&] { return hasty.counters().failures >= 5; }, 1s));
+  for (const IngestOptions& wrong : {IngestOptions{.batch = 0}, IngestOptions{.longest_pause = 0ms}}) {
+    CHECK_THROWS_AS(Ingestor(queue, history, store, wrong), std::invalid_argument);
+  }
 }
 
 }  // namespace

@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "seenby/ingest/queue.hpp"
+#include "support/wait_until.hpp"
 
 namespace {
 
 using namespace seenby;
 using namespace std::chrono_literals;
+using test::wait_until;
 using Queue = BoundedQueue<std::string>;
 
 static_assert(EventQueue<Queue>);
@@ -64,8 +66,7 @@ TEST_CASE("A full queue refuses, drops its oldest or makes the writer wait, as i
     in = true;
   });
   const auto batch = blocking.read(1, 1s).or_throw();
-  std::this_thread::sleep_for(20ms);
-  CHECK_FALSE(in);
+  CHECK_FALSE(wait_until([&] { return in.load(); }, 20ms));
   blocking.acknowledge(std::vector{batch[0].receipt}).or_throw();
   writer.join();
   CHECK(messages(blocking.read(1, 1s).or_throw()) == std::vector<std::string>{"b"});
@@ -74,10 +75,12 @@ TEST_CASE("A full queue refuses, drops its oldest or makes the writer wait, as i
 TEST_CASE("Closing a queue wakes who waits, and leaves what is in it", "[ingest]") {
   Queue queue({.capacity = 1, .when_full = WhenFull::block});
   queue.push("a").or_throw();
-  std::thread writer([&] { CHECK(queue.push("b").error().code == ErrorCode::unavailable); });
-  std::this_thread::sleep_for(20ms);
+  std::atomic<bool> refused{false};
+  std::thread writer([&] { refused = !queue.push("b").has_value(); });
+  CHECK_FALSE(wait_until([&] { return refused.load(); }, 20ms));
   queue.close();
   writer.join();
+  CHECK(refused);
   CHECK(messages(queue.read(9, 10s).or_throw()) == std::vector<std::string>{"a"});
   CHECK(queue.read(9, 10s).or_throw().empty());  // at once
   CHECK(queue.push("c").error().code == ErrorCode::unavailable);

@@ -18,6 +18,7 @@
 #include "support/history_contract.hpp"
 #include "support/map_blobs.hpp"
 #include "support/test_clock.hpp"
+#include "support/wait_until.hpp"
 
 namespace {
 
@@ -150,10 +151,12 @@ TEST_CASE("A filter over its budget is found, and rebuilt where the store can", 
     Store inner{{.wrong_hide_rate = 0.01}};
     bool greedy = true;
     int rebuilds = 0;
+    mutable int questions = 0;
     [[nodiscard]] const StorePolicy& policy() const noexcept { return inner.policy(); }
     [[nodiscard]] Xxh3Hash hasher() const noexcept { return inner.hasher(); }
     void check(std::span<const std::uint64_t> users, const ItemBatch<std::uint64_t>& batch,
                std::span<std::uint8_t> seen_by, std::span<UserStatus> status) const {
+      ++questions;
       inner.check(users, batch, seen_by, status);
       for (std::size_t i = 0; greedy && i < seen_by.size(); i += 10) seen_by[i] = 1;
     }
@@ -173,8 +176,16 @@ TEST_CASE("A filter over its budget is found, and rebuilt where the store can", 
   RepairJob job(history, store);
   CHECK(job.repair(1).or_throw().found == FilterState::over_budget);
   CHECK(store.rebuilds == 1);
+  store.questions = 0;
   CHECK(job.repair(1).or_throw().found == FilterState::healthy);
   CHECK(store.rebuilds == 1);
+  CHECK(store.questions == 1);  // about what it must hold, and what it should not
+}
+
+TEST_CASE("A sweep over pages of no users is refused", "[ingest]") {
+  History history;
+  Store store{{}};
+  CHECK_THROWS_AS(RepairJob(history, store, {.page = 0}), std::invalid_argument);
 }
 
 TEST_CASE("On read a filter is repaired once, however many requests ask", "[ingest][concurrent]") {
@@ -183,7 +194,7 @@ TEST_CASE("On read a filter is repaired once, however many requests ask", "[inge
     std::atomic<bool> open{false};
     Result<std::vector<SeenItem<std::uint64_t>>> seen_since(std::uint64_t user, Time since = all_time) {
       ++reads;
-      while (!open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      static_cast<void>(wait_until([&] { return open.load(); }));  // in a thread: no CHECK
       return History::seen_since(user, since);
     }
   } history;
@@ -197,7 +208,7 @@ TEST_CASE("On read a filter is repaired once, however many requests ask", "[inge
       if (job.repair(1).or_throw().repaired) ++rebuilt;
     });
   }
-  while (history.reads == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(wait_until([&] { return history.reads != 0; }));
   CHECK_FALSE(job.try_repair(1).or_throw().has_value());  // answers at once: unknown, for now
   CHECK(history.reads == 1);
   history.open = true;

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: MIT
 // AsyncRecorder: records in the background, for services that have no stream of events.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <stop_token>
 #include <thread>
@@ -12,6 +14,7 @@
 #include <utility>
 
 #include "seenby/clock.hpp"
+#include "seenby/detail/backoff.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/histories/history.hpp"
 #include "seenby/ingest/ingest_options.hpp"
@@ -24,7 +27,7 @@ namespace seenby {
 /// How an AsyncRecorder gathers and writes.
 struct AsyncOptions {
   QueueOptions queue{};       ///< capacity, and what a full queue does
-  std::size_t batch = 1'000;  ///< records a batch at most
+  std::size_t batch = 1'000;  ///< records a batch at most; at least 1
   /// How long a record may wait for others before it is written.
   std::chrono::milliseconds flush_every{1'000};
   /// Hides a record's item from its user at once, through the filter's overlay, for this long. 0: not.
@@ -44,7 +47,7 @@ class AsyncRecorder {
   using User = typename Filter::user_type;  ///< who sees
   using Event = SeenEvent<User, Item>;      ///< one sight of an item
 
-  /// Starts the thread. Throws std::invalid_argument for a queue of no capacity.
+  /// Starts the thread. Throws std::invalid_argument for a queue of no capacity or a batch of nothing.
   explicit AsyncRecorder(Filter& filter, AsyncOptions options = {})
       : filter_(filter),
         options_(with_clock(std::move(options), filter)),
@@ -69,11 +72,12 @@ class AsyncRecorder {
     return pushed;
   }
 
-  /// Takes no more records, and writes what is left for `patience` at most; returns how many were not written. Again is
-  /// no error.
+  /// Takes no more records, and writes what is left for `patience` at most; returns how many were not written. Again,
+  /// or from several threads, is no error: all wait for the same end.
   std::size_t close() {
     queue_.close();
     thread_.request_stop();
+    const std::lock_guard lock(closing_);
     if (thread_.joinable()) thread_.join();
     return queue_.backlog();
   }
@@ -108,21 +112,33 @@ class AsyncRecorder {
     return options;
   }
   void drain(const std::stop_token& stop) {
+    using Steady = std::chrono::steady_clock;
+    detail::Backoff backoff(tick, std::chrono::seconds(5));
     while (!stop.stop_requested()) {
-      // A batch begins when it is full or the time is over: the queue gives what it has at once.
-      for (auto waited = std::chrono::milliseconds{0};
-           waited < options_.flush_every && !stop.stop_requested() && queue_.backlog() < options_.batch;
-           waited += tick) {
-        std::this_thread::sleep_for(tick);
-      }
-      for (bool more = true; more;) {
-        const auto done = ingestor_.step();
-        more = done && *done != 0 && !stop.stop_requested();
+      if (!ingestor_.busy()) gather(stop);
+      auto done = ingestor_.step();
+      while (done && *done != 0 && !stop.stop_requested()) done = ingestor_.step();
+      if (done) {
+        backoff.reset();
+      } else {
+        detail::sleep_unless_stopped(stop, backoff.next());
       }
     }
-    const auto give_up = std::chrono::steady_clock::now() + options_.patience;
-    while (queue_.backlog() != 0 && std::chrono::steady_clock::now() < give_up) {
-      if (!ingestor_.step()) std::this_thread::sleep_for(tick);
+    backoff.reset();
+    const auto give_up = saturating_add(Steady::now(), options_.patience);
+    while (queue_.backlog() != 0 && Steady::now() < give_up) {
+      if (ingestor_.step()) {
+        backoff.reset();
+      } else {
+        std::this_thread::sleep_until(std::min(give_up, saturating_add(Steady::now(), backoff.next())));
+      }
+    }
+  }
+  /// Waits until a batch is full or `flush_every` is over: the queue gives what it has at once.
+  void gather(const std::stop_token& stop) const {
+    const auto flush = saturating_add(std::chrono::steady_clock::now(), options_.flush_every);
+    while (std::chrono::steady_clock::now() < flush && !stop.stop_requested() && queue_.backlog() < options_.batch) {
+      std::this_thread::sleep_for(tick);
     }
   }
 
@@ -133,6 +149,7 @@ class AsyncRecorder {
   [[no_unique_address]] Nowhere nowhere_;
   BoundedQueue<Event> queue_;
   Ingestor<BoundedQueue<Event>, History, typename Filter::store_type> ingestor_;
+  std::mutex closing_;
   std::jthread thread_;
 };
 

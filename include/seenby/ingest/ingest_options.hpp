@@ -20,14 +20,14 @@ enum class IngestStep : std::uint8_t { read, append, record, acknowledge };
 
 /// How an Ingestor reads, judges and writes.
 struct IngestOptions {
-  std::size_t batch = 1'000;              ///< events a batch at most
+  std::size_t batch = 1'000;              ///< events a batch at most; at least 1
   std::chrono::milliseconds wait{1'000};  ///< for a first event
   /// A message that was delivered more often, and never acknowledged, is buried unread: it may be what ends the
   /// workers. 0: never.
   std::uint32_t most_deliveries = 10;              ///< deliveries of one message
   ImpressionRules rules{};                         ///< what counts as seen
   RateLimitOptions rate_limit{};                   ///< by the times at which events entered the queue
-  std::chrono::milliseconds longest_pause{5'000};  ///< between two tries of what failed; the first is 50 ms
+  std::chrono::milliseconds longest_pause{5'000};  ///< between two tries of what failed; the first is 50 ms at most
   /// Gets anonymous events that count as seen, without a session's duplicates among the last 65,536: for a log of
   /// views. They go into no history and no filter. An error holds the batch.
   std::function<Result<void>(std::span<const ImpressionEvent>)> anonymous{};

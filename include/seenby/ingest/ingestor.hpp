@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "seenby/clock.hpp"
+#include "seenby/detail/backoff.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/histories/history.hpp"
 #include "seenby/ingest/impression_event.hpp"
@@ -58,13 +60,22 @@ class Ingestor {
   using Item = typename History::item_type;  ///< what is seen
   using Event = SeenEvent<User, Item>;       ///< one sight of an item
 
-  /// Connects them; `run` starts. They must outlive it.
+  /// Connects them; `run` starts. They must outlive it. Throws std::invalid_argument for a batch or a longest pause of
+  /// nothing.
   Ingestor(Queue& queue, History& history, Store& store, IngestOptions options = {})
       : queue_(queue),
         history_(history),
         store_(store),
         options_(std::move(options)),
-        rate_limit_(options_.rate_limit) {}
+        rate_limit_(options_.rate_limit) {
+    if (options_.batch > 0 && options_.longest_pause.count() > 0) return;
+    throw std::invalid_argument(
+        std::string("seenby::ingest: expected a batch of 1 or more and a longest_pause above 0 ms, got ")
+            .append(std::to_string(options_.batch))
+            .append(" and ")
+            .append(std::to_string(options_.longest_pause.count()))
+            .append(" ms"));
+  }
 
   /// Reads and ingests one batch; how many messages it had, 0 when none came within `wait`. After an error
   /// the batch is held: the next call goes on with the step that failed. Errors: the queue's, the history's, the
@@ -77,20 +88,24 @@ class Ingestor {
 
   /// Ingests until asked to stop; then ends the batch in hand, for at most `patience`. True when nothing is in hand.
   bool run(const std::stop_token& stop, std::chrono::milliseconds patience = std::chrono::seconds(10)) {
-    std::chrono::milliseconds pause{0};
-    std::optional<std::chrono::steady_clock::time_point> give_up;
+    using Steady = std::chrono::steady_clock;
+    detail::Backoff backoff(first_pause, options_.longest_pause);
+    std::optional<Steady::time_point> give_up;
     for (;;) {
       if (stop.stop_requested()) {
         if (!busy()) return true;
-        if (!give_up) give_up = std::chrono::steady_clock::now() + patience;
-        if (std::chrono::steady_clock::now() >= *give_up) return false;
+        if (!give_up) {
+          give_up = saturating_add(Steady::now(), patience);
+          backoff.reset();
+        }
+        if (Steady::now() >= *give_up) return false;
       }
-      pause = step() ? std::chrono::milliseconds{0}
-                     : std::clamp<std::chrono::milliseconds>(2 * pause, std::chrono::milliseconds(50),
-                                                             options_.longest_pause);
-      for (auto slept = std::chrono::milliseconds{0}; slept < pause && !stop.stop_requested();
-           slept += std::chrono::milliseconds(50)) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (step()) {
+        backoff.reset();
+      } else if (give_up) {
+        std::this_thread::sleep_until(std::min(*give_up, saturating_add(Steady::now(), backoff.next())));
+      } else {
+        detail::sleep_unless_stopped(stop, backoff.next());
       }
     }
   }
@@ -116,6 +131,8 @@ class Ingestor {
   using Delivered = typename Queue::Delivered;
   using Counter = std::atomic<std::uint64_t>;
   using Request = RecordRequest<User, Item>;
+
+  static constexpr std::chrono::milliseconds first_pause{50};
 
   static void count(Counter& counter, std::uint64_t by) noexcept { counter.fetch_add(by, std::memory_order_relaxed); }
 

@@ -18,14 +18,15 @@ SEENBY_DETAIL_BEGIN
 template <HashableItem Key>
 [[nodiscard]] Result<Key> key_of_text(const std::string& text, std::string_view what) {
   if constexpr (IntegerItem<Key>) {
-    // Numbers over 2^63 are read as the unsigned they are, whatever the key's sign.
+    // A number that the key's type does not hold must not name another key by its low bits.
     const bool negative = text.starts_with('-');
     std::uint64_t magnitude = 0;
-    const char* first = text.data() + (negative ? 1 : 0);
     const char* last = text.data() + text.size();
-    const auto [end, bad] = std::from_chars(first, last, magnitude);
-    const auto key = static_cast<Key>(negative ? 0 - magnitude : magnitude);
-    if (bad == std::errc{} && end == last && as_uint64(key) == (negative ? 0 - magnitude : magnitude)) { return key; }
+    const auto [end, bad] = std::from_chars(text.data() + (negative ? 1 : 0), last, magnitude);
+    const std::uint64_t value = negative ? 0 - magnitude : magnitude;
+    const auto key = static_cast<Key>(value);
+    const bool in_range = as_uint64(key) == value && (key < Key{}) == (negative && magnitude != 0);
+    if (bad == std::errc{} && end == last && in_range) return key;
     return Error{ErrorCode::invalid_argument, std::string("seenby::ingest: expected an integer that names a ")
                                                   .append(what)
                                                   .append(", got \"")

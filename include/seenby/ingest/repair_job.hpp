@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -76,7 +77,7 @@ struct RepairOptions {
   /// How many fresh candidates each filter is asked about, to see whether it hides more than it may. 0: it is not
   /// asked.
   std::size_t probes = 1'024;
-  std::size_t page = 500;                                 ///< users read from the history at once
+  std::size_t page = 500;                                 ///< users read from the history at once; at least 1
   double users_per_second = 0;                            ///< of a sweep; 0: as fast as it goes
   bool repair = true;                                     ///< false: only looks
   std::function<void(const RepairProgress&)> progress{};  ///< after each user of a sweep
@@ -99,9 +100,15 @@ class RepairJob {
   using User = typename History::user_type;  ///< who sees
   using Item = typename History::item_type;  ///< what is seen
 
-  /// Writes nothing before `repair` or `sweep` is called.
+  /// Writes nothing before `repair` or `sweep` is called. Throws std::invalid_argument for a page of no users.
   RepairJob(History& history, Store& store, RepairOptions options = {})
-      : history_(history), store_(store), options_(std::move(options)) {}
+      : history_(history), store_(store), options_(std::move(options)) {
+    if (options_.page == 0) throw std::invalid_argument("seenby: expected a page of 1 user or more, got 0");
+    for (std::size_t i = 0; i < options_.probes; ++i) {
+      probes_.push_back(probe(i));
+      probe_digests_.push_back(store_.hasher()(probes_.back()));
+    }
+  }
 
   /// Checks one user, and repairs. Where another thread is at it, waits for it and checks again: once it is repaired
   /// that costs a look. Errors: the history's, the store's.
@@ -242,63 +249,55 @@ class RepairJob {
     }
   }
 
+  /// Asks a user's filter about what the history knows and, in the same question, about the probes.
   Result<void> look(const User& user, Found& found) {
     const StorePolicy& policy = store_.policy();
     auto seen = history_.seen_since(user, window_start(policy.clock(), policy.window));
     if (!seen) return std::move(seen).error();
     std::stable_sort(seen->begin(), seen->end(), [](const auto& a, const auto& b) { return a.seen_at < b.seen_at; });
-    Repair& repair = found.repair;
-    repair.items = seen->size();
+    const std::size_t count = seen->size();
     std::vector<Item> items;
-    for (const auto& entry : *seen) items.push_back(entry.item);
-    std::vector<std::uint8_t> answers;
-    auto known = ask(user, items, answers);
-    if (!known) return std::move(known).error();
-    if (!*known) {
-      repair.found = items.empty() ? FilterState::expired : FilterState::lost;
-    } else {
-      repair.false_negatives = static_cast<std::uint64_t>(std::count(answers.begin(), answers.end(), std::uint8_t{0}));
-      if (repair.false_negatives != 0) repair.found = FilterState::incomplete;
+    std::vector<Digest> digests;
+    for (auto& entry : *seen) {
+      digests.push_back(store_.hasher()(entry.item));
+      items.push_back(std::move(entry.item));
     }
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (*known && answers[i] != 0) continue;
-      found.digests.push_back(store_.hasher()(items[i]));
+    items.insert(items.end(), probes_.begin(), probes_.end());
+    digests.insert(digests.end(), probe_digests_.begin(), probe_digests_.end());
+    std::vector<std::uint8_t> answers(items.size());
+    UserStatus status;
+    store_.check(std::span(&user, 1), ItemBatch<Item>{items, digests}, std::span(answers), std::span(&status, 1));
+    if (status.state == UserState::unreachable) return *status.error;
+    const bool known = status.state == UserState::known;
+
+    Repair& repair = found.repair;
+    repair.items = count;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (known && answers[i] != 0) continue;
+      found.digests.push_back(digests[i]);
       found.lacking.push_back(std::move(items[i]));
       found.when.push_back((*seen)[i].seen_at);
     }
-    if (repair.found == FilterState::healthy) {
-      auto over = over_budget(user);
-      if (!over) return std::move(over).error();
-      if (*over) repair.found = FilterState::over_budget;
+    if (!known) {
+      repair.found = count == 0 ? FilterState::expired : FilterState::lost;
+      return {};
+    }
+    repair.false_negatives = found.lacking.size();
+    if (repair.false_negatives != 0) {
+      repair.found = FilterState::incomplete;
+    } else if (over_budget(std::span(answers).subspan(count))) {
+      repair.found = FilterState::over_budget;
     }
     return {};
   }
 
-  /// Whether the filter answered; its answers in `found`.
-  Result<bool> ask(const User& user, std::span<const Item> items, std::vector<std::uint8_t>& found) const {
-    found.assign(items.size(), 0);
-    std::vector<Digest> digests;
-    for (const Item& item : items) digests.push_back(store_.hasher()(item));
-    UserStatus status;
-    store_.check(std::span(&user, 1), ItemBatch<Item>{items, digests}, std::span(found), std::span(&status, 1));
-    if (status.state == UserState::unreachable) return *status.error;
-    return status.state == UserState::known;
-  }
-
-  /// Asks about random items that no user has seen. Five standard deviations above its share: one healthy filter in
-  /// millions is suspected.
-  Result<bool> over_budget(const User& user) const {
-    if (options_.probes == 0) return false;
-    std::vector<Item> probes;
-    for (std::size_t i = 0; i < options_.probes; ++i) probes.push_back(probe(i));
-    std::vector<std::uint8_t> found;
-    auto known = ask(user, probes, found);
-    if (!known || !*known) return known;
-    const auto count = static_cast<double>(probes.size());
-    const double share = store_.policy().wrong_hide_rate / store_.policy().users_per_request;
-    const auto hidden =
-        static_cast<double>(std::count_if(found.begin(), found.end(), [](auto seen) { return seen != 0; }));
-    return hidden > count * share + 5 * std::sqrt(count * share) + 1;
+  /// Whether more of the random probes, which no user has seen, are hidden than five standard deviations above a
+  /// filter's share: one healthy filter in millions is suspected.
+  [[nodiscard]] bool over_budget(std::span<const std::uint8_t> answers) const {
+    const double expected =
+        static_cast<double>(answers.size()) * store_.policy().wrong_hide_rate / store_.policy().users_per_request;
+    const auto hidden = answers.size() - static_cast<std::size_t>(std::count(answers.begin(), answers.end(), 0));
+    return static_cast<double>(hidden) > expected + 5 * std::sqrt(expected) + 1;
   }
   [[nodiscard]] static Item probe(std::size_t i) {
     const std::uint64_t random = detail::mix64(0x5eeb'9a3d'0000'0000U + i);
@@ -342,6 +341,8 @@ class RepairJob {
   History& history_;
   Store& store_;
   RepairOptions options_;
+  std::vector<Item> probes_;  // random items that no user has seen
+  std::vector<Digest> probe_digests_;
   std::mutex mutex_;
   std::condition_variable ended_;
   std::set<User> running_;

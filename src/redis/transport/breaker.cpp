@@ -18,7 +18,9 @@ std::int64_t nanoseconds_of(CircuitBreaker::clock::time_point at) noexcept {
 }  // namespace
 
 CircuitBreaker::CircuitBreaker(BreakerOptions options) noexcept
-    : options_(options), random_state_(static_cast<std::uint64_t>(nanoseconds_of(clock::now()))) {}
+    : options_(options),
+      backoff_(options.first_pause, options.longest_pause),
+      random_state_(static_cast<std::uint64_t>(nanoseconds_of(clock::now()))) {}
 
 bool CircuitBreaker::allow(clock::time_point now, std::chrono::milliseconds probe_lease) noexcept {
   std::int64_t until = open_until_.load(std::memory_order_relaxed);
@@ -39,7 +41,7 @@ void CircuitBreaker::succeeded() noexcept {
   failures_.store(0, std::memory_order_relaxed);
   open_until_.store(0, std::memory_order_relaxed);
   probing_.store(false, std::memory_order_relaxed);
-  pause_ = std::chrono::milliseconds{0};
+  backoff_.reset();
 }
 
 void CircuitBreaker::failed(clock::time_point now) noexcept {
@@ -49,9 +51,8 @@ void CircuitBreaker::failed(clock::time_point now) noexcept {
   // Requests that were under way when it opened fail late; only the probe's failure lengthens the pause.
   const bool probed = probing_.exchange(false, std::memory_order_relaxed);
   if (is_open() && !probed) return;
-  pause_ = pause_.count() == 0 ? options_.first_pause : std::min(pause_ * 2, options_.longest_pause);
   random_state_ = detail::mix64(random_state_ + 0x9e3779b97f4a7c15U);
-  const auto whole = std::chrono::duration_cast<std::chrono::nanoseconds>(pause_).count();
+  const auto whole = std::chrono::nanoseconds(backoff_.next()).count();
   const auto half = std::max<std::int64_t>(1, whole / 2);
   const auto jitter = static_cast<std::int64_t>(random_state_ % static_cast<std::uint64_t>(half));
   open_until_.store(nanoseconds_of(now) + half + jitter, std::memory_order_relaxed);

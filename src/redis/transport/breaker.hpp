@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "seenby/detail/backoff.hpp"
+
 namespace seenby::redis {
 
 /// When the breaker opens and how long it stays open.
@@ -46,7 +48,7 @@ class CircuitBreaker {
   std::atomic<std::uint64_t> times_opened_{0};
   std::atomic<std::uint64_t> refused_{0};
   std::mutex mutex_;
-  std::chrono::milliseconds pause_{0};
+  detail::Backoff backoff_;
   std::uint64_t random_state_;
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "redis/transport/cluster_state.hpp"
+#include "seenby/detail/backoff.hpp"
 
 namespace seenby::redis {
 namespace {
@@ -119,8 +120,7 @@ bool ClusterExecutor::is_local() const {
 
 Result<std::vector<Reply>> ClusterExecutor::execute(std::span<const Command> batch, Deadline deadline) {
   Round round(batch);
-  std::chrono::milliseconds pause{1};
-  constexpr std::chrono::milliseconds longest_pause{32};
+  detail::Backoff backoff(std::chrono::milliseconds{1}, std::chrono::milliseconds{32});
   std::optional<Error> no_map;
   while (!round.pending.empty()) {
     auto map = topology_or_refresh(deadline);
@@ -136,10 +136,7 @@ Result<std::vector<Reply>> ClusterExecutor::execute(std::span<const Command> bat
     // A map that cannot be read now is no reason to give up: the old one may still be right.
     if (round.refresh) static_cast<void>(refresh((*map)->version, deadline));
     if (!options_.wait_for_failover) give_up_on_dead_nodes(round);
-    if (round.wait && !round.pending.empty()) {
-      std::this_thread::sleep_for(std::min(pause, deadline.left()));
-      pause = std::min(pause * 2, longest_pause);
-    }
+    if (round.wait && !round.pending.empty()) std::this_thread::sleep_for(std::min(backoff.next(), deadline.left()));
     if (deadline.passed()) break;
   }
   for (const std::size_t index : round.pending) {

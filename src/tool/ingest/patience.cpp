@@ -3,7 +3,6 @@
 
 #include "ingest/patience.hpp"
 
-#include <algorithm>
 #include <iostream>
 #include <thread>
 
@@ -30,9 +29,8 @@ void Patience::failed(const Error& error) {
     since_ = now;
     std::cerr << "seenby: " << without_prefix(error.message) << "; the batch is held and tried again\n";
   }
-  pause_ = std::clamp(2 * pause_, std::chrono::milliseconds{50}, std::chrono::milliseconds{5'000});
   if (stop_asked() && !give_up_) give_up_ = now + std::chrono::seconds{10};
-  const auto end = now + pause_;
+  const auto end = now + backoff_.next();
   while (std::chrono::steady_clock::now() < end && !over()) {
     std::this_thread::sleep_for(std::chrono::milliseconds{50});
     if (stop_asked() && !give_up_) return;  // at once, one more time
@@ -44,7 +42,7 @@ void Patience::succeeded() {
   const auto took = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - *since_);
   std::cerr << "seenby: it works again after " << took.count() << " s; goes on\n";
   since_.reset();
-  pause_ = std::chrono::milliseconds{0};
+  backoff_.reset();
 }
 
 bool Patience::over() const { return give_up_ && std::chrono::steady_clock::now() >= *give_up_; }

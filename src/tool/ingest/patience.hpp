@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 
+#include "seenby/detail/backoff.hpp"
 #include "seenby/result.hpp"
 
 namespace seenby::tool {
@@ -23,7 +24,7 @@ class Patience {
  private:
   std::optional<std::chrono::steady_clock::time_point> since_;
   std::optional<std::chrono::steady_clock::time_point> give_up_;
-  std::chrono::milliseconds pause_{0};
+  detail::Backoff backoff_{std::chrono::milliseconds{50}, std::chrono::seconds{5}};
 };
 
 }  // namespace seenby::tool
