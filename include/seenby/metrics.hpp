@@ -112,7 +112,7 @@ inline void add_metrics(MetricPage& page, const GateStatus& status, const Metric
     with_state.emplace_back("state", to_string(state));
     page.gauge("seenby_gate_state", "1 for the state that the gate is in.", status.state == state ? 1 : 0, with_state);
   }
-  page.gauge("seenby_gate_version", "Rebuilds, over restarts too.", status.version, labels);
+  page.gauge("seenby_gate_version", "Larger after each rebuild, over restarts too.", status.version, labels);
   page.gauge("seenby_gate_position", "Of the change feed: every change up to it is in.", status.position, labels);
   page.gauge("seenby_gate_age_seconds", "Since the filter was switched in or opened.", status.age.count(), labels);
   page.gauge("seenby_gate_lag_seconds", "Since the last change came in.", status.lag.count(), labels);

@@ -524,7 +524,7 @@ TEST_CASE("A gate of names finds every spelling, and is unknown to servers with 
       return made;
     };
     return Names(redis::make_executor(server.socket_url()).value(), "names", {.expected_items = 1'000},
-                 {.normalise = lower, .name = std::move(rules)});
+                 {.normalise = lower, .normaliser_name = std::move(rules)});
   };
   Names first = open("lower/1");
   const Names second = open("lower/1");

@@ -102,7 +102,7 @@ enum class GateState : std::uint8_t {
 /// A gate's state, for a page that a person reads.
 struct GateStatus {
   GateState state = GateState::empty;  ///< how far it is
-  std::uint64_t version = 0;           ///< counts the rebuilds, over restarts too
+  std::uint64_t version = 0;           ///< larger after each rebuild, over restarts too
   std::uint64_t position = 0;          ///< of the change feed: every change up to it is in
   std::chrono::seconds age{0};         ///< since the filter was switched in or opened
   std::chrono::seconds lag{0};         ///< since the last change or advance() came in

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/gates/gate_types.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/redis/executor.hpp"
 #include "seenby/result.hpp"
@@ -45,11 +46,19 @@ struct SharedSetInfo {
   [[nodiscard]] bool over_capacity() const noexcept { return items > expected_items; }
 };
 
-/// The commands behind SharedSet. A set is a hash, "PREFIX{NAME}", which names the version that is asked, the one in
-/// the making and their shapes, and for each version strings of at most a mebibyte of split blocks; all under one hash
-/// tag, so on one node of a cluster. An add is one script that writes to both versions, so that a switch loses nothing;
-/// a lookup is one pipelined round trip that reads the version and the items' blocks together, and is sent again where
-/// the version has moved. Thread-safe.
+/// What a lookup behind a SharedGate begins with.
+struct GateLookup {
+  Existence existence = Existence::unknown;  ///< unknown: the set is not believed
+  bool remembered = false;                   ///< an earlier lookup found nothing
+  std::uint64_t version = 0;                 ///< that was asked
+  std::uint64_t adds = 0;                    ///< of the id, and of those that share its counter, so far
+};
+
+/// The commands behind SharedSet and SharedGate. A set is a hash, "PREFIX{NAME}", which names the version that is
+/// asked, the one in the making and their shapes, and for each version strings of at most a mebibyte of split blocks;
+/// all under one hash tag, so on one node of a cluster. An add is one script that writes to both versions, so that a
+/// switch loses nothing; a lookup is one pipelined round trip that reads the version and the items' blocks together,
+/// and is sent again where the version has moved. Thread-safe.
 class SharedSetProtocol {
  public:
   /// Throws std::invalid_argument for options that cannot be kept. Connects on first use.
@@ -60,8 +69,9 @@ class SharedSetProtocol {
   ~SharedSetProtocol();
 
   Result<bool> create();  ///< makes an empty set; false when there is one
-  /// Adds digests; fresh[i] = 1 where one was certainly new. A script for each few thousand of them.
-  Result<void> add(std::span<const Digest> digests, std::span<std::uint8_t> fresh);
+  /// Adds digests; fresh[i] = 1 where one was certainly new. A script for each few thousand of them. True when the set
+  /// has more items than it was made for by now.
+  Result<bool> add(std::span<const Digest> digests, std::span<std::uint8_t> fresh);
   /// out[i] = 1 where digest i may be contained, else 0.
   Result<void> check(std::span<const Digest> digests, std::span<std::uint8_t> out);
   Result<SharedSetInfo> info();  ///< version, size and rate
@@ -74,10 +84,27 @@ class SharedSetProtocol {
   Result<void> commit(std::uint64_t version);   ///< switches to the version
   Result<void> abandon(std::uint64_t version);  ///< drops the version in the making
 
+  // For a gate: the set's write_lag is not zero
+
+  /// What the set says of an id, with what is remembered of it: one pipelined round trip.
+  Result<GateLookup> look_up(Digest digest);
+  /// Remembers for all processes that a lookup which began with `before` found nothing; false where the id was added
+  /// since, or within write_lag before. An add forgets it.
+  Result<bool> remember_absent(Digest digest, const GateLookup& before, std::chrono::milliseconds ttl);
+  Result<bool> recently_added(Digest digest);    ///< within write_lag, by any process
+  Result<void> advance(std::uint64_t position);  ///< of the change feed; never goes back
+  /// `loading` and `distrusted`: look_up says `unknown` until `ready`, which ends only `loading`, or a commit. False
+  /// for `ready` when it was not loading.
+  Result<bool> mark(GateState state);
+  Result<GateStatus> status();  ///< `empty` where there is no set, `distrusted` where a part is lost
+
  private:
   class State;
   std::unique_ptr<State> state_;
 };
+
+template <HashableItem Item, Hasher Hash>
+class SharedGate;
 
 /// One Bloom filter under a fixed name on plain Redis or Valkey, for URLs crawled, events handled, codes taken: what
 /// one process added, every other finds from then on.
@@ -120,7 +147,8 @@ class SharedSet {
   }
   /// Adds many in one round trip; fresh[i] = 1 where item i was certainly new. `fresh` is as long as `items`, or empty.
   Result<void> add(std::span<const Item> items, std::span<std::uint8_t> fresh) {
-    return protocol_->add(digests_of(items), fresh);
+    if (auto done = protocol_->add(digests_of(items), fresh); !done) return std::move(done).error();
+    return {};
   }
 
   /// False: the item was never added. True: it was, or the filter errs at its rate. One round trip.
@@ -173,6 +201,9 @@ class SharedSet {
   }
 
  private:
+  template <HashableItem, Hasher>
+  friend class SharedGate;
+
   [[nodiscard]] std::vector<Digest> digests_of(std::span<const Item> items) const {
     std::vector<Digest> digests;
     digests.reserve(items.size());

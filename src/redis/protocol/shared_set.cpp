@@ -104,6 +104,22 @@ bool holds(std::string_view block, Digest digest) {
   return true;
 }
 
+std::string bytes_of(Digest digest) {
+  std::byte bytes[8];
+  detail::store_le(bytes, digest.value);
+  return {reinterpret_cast<const char*>(bytes), sizeof bytes};
+}
+
+/// The field that counts the adds of a digest and of some others.
+std::string adds_field(Digest digest) { return std::string("adds ").append(std::to_string(digest.value % 32)); }
+
+GateState state_named(const Reply& name) {
+  for (const GateState state : {GateState::loading, GateState::ready, GateState::rebuilding}) {
+    if (name.string() != nullptr && *name.string() == to_string(state)) return state;
+  }
+  return GateState::distrusted;
+}
+
 /// What a process knows of a set: which version is asked, which is in the making, and how they are shaped.
 struct Versions {
   std::uint64_t current = 0;
@@ -146,13 +162,13 @@ class SharedSetProtocol::State {
     return unexpected("an integer", *published);
   }
 
-  Result<void> add(std::span<const Digest> digests, std::span<std::uint8_t> fresh) {
-    for (std::size_t at = 0; at < digests.size(); at += most_items) {
+  Result<bool> add(std::span<const Digest> digests, std::span<std::uint8_t> fresh) {
+    Result<bool> over = false;
+    for (std::size_t at = 0; over && at < digests.size(); at += most_items) {
       const auto part = digests.subspan(at, std::min(most_items, digests.size() - at));
-      auto done = add_part(part, fresh.empty() ? fresh : fresh.subspan(at, part.size()));
-      if (!done) return done;
+      over = add_part(part, fresh.empty() ? fresh : fresh.subspan(at, part.size()));
     }
-    return {};
+    return over;
   }
 
   Result<void> check(std::span<const Digest> digests, std::span<std::uint8_t> out) {
@@ -189,6 +205,84 @@ class SharedSetProtocol::State {
     forget_versions();
     if (const auto* there = dropped->integer()) return *there == 1;
     return unexpected("an integer", *dropped);
+  }
+
+  Result<GateLookup> look_up(Digest digest) {
+    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+      auto versions = serving();
+      if (!versions) return std::move(versions).error();
+      // The adds first: one that the block does not show yet, or the memory does not, is not among them.
+      const std::vector<Command> batch{
+          Command::with_key(1, "HMGET", key_, "current", "trust", adds_field(digest)), read_block(*versions, digest),
+          Command::with_key(1, "EXISTS", std::string(key_).append(":absent:").append(bytes_of(digest)))};
+      auto replies = execute_batch(*executor_, batch, deadline());
+      if (!replies) return named(replies.error().code, replies.error().message);
+      for (const Reply& reply : *replies) {
+        if (reply.is_error()) return named(reply.error()->code, reply.error()->message);
+      }
+      const Reply::Array* const now = (*replies)[0].array();
+      if (now == nullptr || now->size() != 3) return unexpected("three fields", (*replies)[0]);
+      if (number((*now)[0]) != versions->current) {
+        forget_versions();
+        continue;
+      }
+      GateLookup found{.version = versions->current, .adds = number((*now)[2])};
+      if ((*now)[1].string() != nullptr) return found;  // not believed
+      const std::string* const block = (*replies)[1].string();
+      if (block == nullptr || block->size() != 32) return lost();
+      found.existence = holds(*block, digest) ? Existence::maybe : Existence::absent;
+      found.remembered = (*replies)[2].integer() != nullptr && *(*replies)[2].integer() == 1;
+      return found;
+    }
+    return moved_on();
+  }
+
+  Result<bool> remember_absent(Digest digest, const GateLookup& before, std::chrono::milliseconds ttl) {
+    auto done = script(scripts::remember_absent(),
+                       {std::to_string(before.version), adds_field(digest), std::to_string(before.adds),
+                        bytes_of(digest), std::to_string(ttl.count())});
+    if (!done) return std::move(done).error();
+    return done->integer() != nullptr && *done->integer() == 1;
+  }
+
+  Result<bool> recently_added(Digest digest) {
+    const Command asked =
+        Command::with_key(1, "ZSCORE", std::string(key_).append(":recent"), std::string_view(bytes_of(digest)));
+    auto score = execute_one(*executor_, asked, deadline());
+    if (!score) return named(score.error().code, score.error().message);
+    return score->string() != nullptr;
+  }
+
+  Result<bool> mark(std::string_view what, std::uint64_t position) {
+    std::string digits = std::to_string(position);
+    digits.insert(0, 20 - digits.size(), '0');  // so that text compares as numbers do: Lua's end at 2^53
+    auto done = script(scripts::mark_gate(), {std::string(what), digits});
+    if (!done) return std::move(done).error();
+    if (done->integer() == nullptr) return missing();
+    return *done->integer() == 1;
+  }
+
+  Result<GateStatus> status() {
+    auto told = script(scripts::gate_status(), {});
+    if (!told) return std::move(told).error();
+    const Reply::Array* const fields = told->array();
+    if (fields == nullptr) return GateStatus{};
+    if (fields->size() != 7 || (*fields)[6].string() == nullptr) return unexpected("seven fields", *told);
+    const auto milliseconds = [&](std::size_t i) {
+      return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::milliseconds(number((*fields)[i])));
+    };
+    auto shape = checked(decode(*(*fields)[6].string()));
+    if (!shape) return std::move(shape).error();
+    GateStatus status{.state = state_named((*fields)[0]),
+                      .version = number((*fields)[1]),
+                      .position = number((*fields)[2]),
+                      .age = milliseconds(3),
+                      .lag = milliseconds(4),
+                      .items = number((*fields)[5]),
+                      .capacity = shape->expected_items};
+    const std::uint64_t bits = shape->partition_bytes() * 8 * shape->partitions;
+    if (status.items > 0) status.expected_fpr = sizing::expected_fpr({LayoutKind::split_block, 8, bits}, status.items);
+    return status;
   }
 
   Result<std::uint64_t> begin_rebuild(std::uint64_t expected_items) {
@@ -341,8 +435,10 @@ class SharedSetProtocol::State {
   }
   [[nodiscard]] Result<Shape> shape_of(const std::map<std::string, const Reply*>& fields, std::uint64_t version) const {
     const auto found = fields.find(field("shape", version));
-    const auto shape =
-        found == fields.end() || found->second->string() == nullptr ? std::nullopt : decode(*found->second->string());
+    return checked(found == fields.end() || found->second->string() == nullptr ? std::nullopt
+                                                                               : decode(*found->second->string()));
+  }
+  [[nodiscard]] Result<Shape> checked(std::optional<Shape> shape) const {
     if (!shape) return named(ErrorCode::corrupt, "expected the shape of its version, got none that can be read");
     if (shape->hash != static_cast<std::uint32_t>(hash_) || shape->seed_check != seed_check_) {
       return named(ErrorCode::parameter_mismatch, "expected digests of this hash and seed, it was made under another");
@@ -381,7 +477,7 @@ class SharedSetProtocol::State {
     return version;
   }
 
-  Result<void> add_part(std::span<const Digest> digests, std::span<std::uint8_t> fresh) {
+  Result<bool> add_part(std::span<const Digest> digests, std::span<std::uint8_t> fresh) {
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       auto versions = serving();
       if (!versions) return std::move(versions).error();
@@ -391,20 +487,17 @@ class SharedSetProtocol::State {
       if (versions->next != 0) append_positions(next_positions, versions->next_shape, digests);
       std::string raw;
       if (options_.write_lag.count() > 0) {
-        for (const Digest digest : digests) {
-          std::byte bytes[8];
-          detail::store_le(bytes, digest.value);
-          raw.append(reinterpret_cast<const char*>(bytes), 8);
-        }
+        for (const Digest digest : digests) raw.append(bytes_of(digest));
       }
       auto done =
           script(scripts::add_to_set(), {std::to_string(versions->current), std::to_string(versions->next), positions,
                                          next_positions, raw, std::to_string(options_.write_lag.count())});
       if (!done) return std::move(done).error();
-      const std::string* const flags = done->string();
-      if (flags != nullptr && flags->size() == digests.size()) {
+      const Reply::Array* const answer = done->array();
+      const std::string* const flags = answer != nullptr && answer->size() == 2 ? answer->front().string() : nullptr;
+      if (flags != nullptr && flags->size() == digests.size() && answer->back().integer() != nullptr) {
         for (std::size_t i = 0; i < fresh.size(); ++i) fresh[i] = (*flags)[i] == '1' ? 1 : 0;
-        return {};
+        return static_cast<std::uint64_t>(*answer->back().integer()) > versions->shape.expected_items;
       }
       if (done->integer() == nullptr) return unexpected("what was new", *done);
       forget_versions();  // another version is asked, or in the making
@@ -412,16 +505,18 @@ class SharedSetProtocol::State {
     return moved_on();
   }
 
+  [[nodiscard]] Command read_block(const Versions& versions, Digest digest) const {
+    const auto from = std::int64_t{versions.shape.block_of(digest)} * 32;
+    const std::string key = partition_key(versions.current, versions.shape.partition_of(digest));
+    return Command::with_key(1, "GETRANGE", key, from, from + 31);
+  }
+
   /// Reads the version and the blocks in one round trip; false when another version is asked by now.
   Result<bool> ask(const Versions& versions, std::span<const Digest> digests, std::span<std::uint8_t> out) {
     std::vector<Command> batch;
     batch.reserve(digests.size() + 1);
     batch.push_back(Command::with_key(1, "HGET", key_, "current"));
-    for (const Digest digest : digests) {
-      const auto from = std::int64_t{versions.shape.block_of(digest)} * 32;
-      const std::string key = partition_key(versions.current, versions.shape.partition_of(digest));
-      batch.push_back(Command::with_key(1, "GETRANGE", key, from, from + 31));
-    }
+    for (const Digest digest : digests) batch.push_back(read_block(versions, digest));
     auto replies = executor_->execute(batch, deadline());
     if (!replies) return named(replies.error().code, replies.error().message);
     for (const Reply& reply : *replies) {
@@ -451,7 +546,7 @@ SharedSetProtocol::SharedSetProtocol(std::shared_ptr<Executor> executor, const s
 SharedSetProtocol::~SharedSetProtocol() = default;
 
 Result<bool> SharedSetProtocol::create() { return state_->create(); }
-Result<void> SharedSetProtocol::add(std::span<const Digest> digests, std::span<std::uint8_t> fresh) {
+Result<bool> SharedSetProtocol::add(std::span<const Digest> digests, std::span<std::uint8_t> fresh) {
   return state_->add(digests, fresh);
 }
 Result<void> SharedSetProtocol::check(std::span<const Digest> digests, std::span<std::uint8_t> out) {
@@ -459,6 +554,19 @@ Result<void> SharedSetProtocol::check(std::span<const Digest> digests, std::span
 }
 Result<SharedSetInfo> SharedSetProtocol::info() { return state_->info(); }
 Result<bool> SharedSetProtocol::drop() { return state_->drop(); }
+Result<GateLookup> SharedSetProtocol::look_up(Digest digest) { return state_->look_up(digest); }
+Result<bool> SharedSetProtocol::remember_absent(Digest digest, const GateLookup& before,
+                                                std::chrono::milliseconds ttl) {
+  return state_->remember_absent(digest, before, ttl);
+}
+Result<bool> SharedSetProtocol::recently_added(Digest digest) { return state_->recently_added(digest); }
+Result<void> SharedSetProtocol::advance(std::uint64_t position) {
+  auto done = state_->mark("position", position);
+  if (!done) return std::move(done).error();
+  return {};
+}
+Result<bool> SharedSetProtocol::mark(GateState state) { return state_->mark(to_string(state), 0); }
+Result<GateStatus> SharedSetProtocol::status() { return state_->status(); }
 Result<std::uint64_t> SharedSetProtocol::begin_rebuild(std::uint64_t expected_items) {
   return state_->begin_rebuild(expected_items);
 }

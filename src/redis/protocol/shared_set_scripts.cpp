@@ -47,6 +47,15 @@ local function drop(version)
   redis.call('HDEL', KEYS[1], 'shape ' .. version, 'items ' .. version)
 end
 local building, recent = KEYS[1] .. ':building', KEYS[1] .. ':recent'
+local function ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function serve(version)
+  each_string(version, function(key) redis.call('PERSIST', key) end)
+  redis.call('HSET', KEYS[1], 'current', version, 'next', '0', 'since', ms(), 'changed', ms())
+  redis.call('HDEL', KEYS[1], 'trust')
+end
 )lua";
 
 Script with_helpers(const char* body, std::size_t longest_reply = 4'096) {
@@ -63,8 +72,7 @@ if redis.call('HEXISTS', KEYS[1], 'current') == 1 or redis.call('EXISTS', buildi
   return 0
 end
 redis.call('HSET', KEYS[1], 'shape ' .. version, ARGV[2])
-each_string(version, function(key) redis.call('PERSIST', key) end)
-redis.call('HSET', KEYS[1], 'current', version)
+serve(version)
 return 1
 )lua");
   return script;
@@ -91,13 +99,19 @@ if not failed and next ~= '0' then failed = set_and_count(next, ARGV[4]) end
 if failed then return failed end
 local lag = tonumber(ARGV[6])
 if lag > 0 then
-  local time = redis.call('TIME')
-  local ms = time[1] * 1000 + math.floor(time[2] / 1000)
-  for at = 1, #ARGV[5], 8 do redis.call('ZADD', recent, ms, string.sub(ARGV[5], at, at + 7)) end
-  redis.call('ZREMRANGEBYSCORE', recent, '-inf', ms - lag)
+  local at_ms = ms()
+  for at = 1, #ARGV[5], 8 do
+    local digest = string.sub(ARGV[5], at, at + 7)
+    redis.call('ZADD', recent, at_ms, digest)
+    -- It is no longer absent, and no lookup that began before now may say so.
+    redis.call('DEL', KEYS[1] .. ':absent:' .. digest)
+    redis.call('HINCRBY', KEYS[1], 'adds ' .. string.byte(digest) % 32, 1)
+  end
+  redis.call('ZREMRANGEBYSCORE', recent, '-inf', at_ms - lag)
   redis.call('PEXPIRE', recent, lag * 2)
+  redis.call('HSET', KEYS[1], 'changed', at_ms)
 end
-return table.concat(flags)
+return {table.concat(flags), tonumber(redis.call('HGET', KEYS[1], 'items ' .. ARGV[1]) or '0')}
 )lua",
                                             8'192);  // a letter an item
   return script;
@@ -139,8 +153,7 @@ if now[2] ~= version then return false end
 local whole = true
 each_string(version, function(key) whole = redis.call('EXISTS', key) == 1 and whole end)
 if not whole then return redis.error_reply('LOST a part of version ' .. version) end
-each_string(version, function(key) redis.call('PERSIST', key) end)
-redis.call('HSET', KEYS[1], 'current', version, 'next', '0')
+serve(version)
 if now[1] then
   each_string(now[1], function(key) redis.call('PEXPIRE', key, ARGV[2]) end)
   redis.call('HDEL', KEYS[1], 'shape ' .. now[1], 'items ' .. now[1])
@@ -158,6 +171,51 @@ redis.call('HSET', KEYS[1], 'next', '0')
 drop(ARGV[1])
 redis.call('DEL', building)
 return 1
+)lua");
+  return script;
+}
+
+const Script& remember_absent() {
+  static const Script script = with_helpers(R"lua(
+local now = redis.call('HMGET', KEYS[1], 'current', ARGV[2])
+if now[1] ~= ARGV[1] or (now[2] or '0') ~= ARGV[3] then return 0 end
+if redis.call('ZSCORE', recent, ARGV[4]) then return 0 end
+redis.call('SET', KEYS[1] .. ':absent:' .. ARGV[4], '', 'PX', ARGV[5])
+return 1
+)lua");
+  return script;
+}
+
+const Script& mark_gate() {
+  static const Script script = with_helpers(R"lua(
+local now = redis.call('HMGET', KEYS[1], 'current', 'trust', 'position')
+if not now[1] then return false end
+if ARGV[1] == 'position' then
+  if ARGV[2] > (now[3] or '') then redis.call('HSET', KEYS[1], 'position', ARGV[2]) end
+  redis.call('HSET', KEYS[1], 'changed', ms())
+elseif ARGV[1] == 'ready' then
+  if now[2] ~= 'loading' then return 0 end
+  redis.call('HDEL', KEYS[1], 'trust')
+elseif now[2] ~= 'distrusted' then
+  redis.call('HSET', KEYS[1], 'trust', ARGV[1])
+end
+return 1
+)lua");
+  return script;
+}
+
+const Script& gate_status() {
+  static const Script script = with_helpers(R"lua(
+local now = redis.call('HMGET', KEYS[1], 'current', 'next', 'trust', 'position', 'since', 'changed')
+local version = now[1]
+if not version then return false end
+local state = 'ready'
+if now[2] and now[2] ~= '0' and redis.call('EXISTS', building) == 1 then state = 'rebuilding' end
+state = now[3] or state
+each_string(version, function(key) if redis.call('EXISTS', key) == 0 then state = 'distrusted' end end)
+local function since(moment) return string.format('%d', math.max(0, ms() - (moment or ms()))) end
+return {state, version, now[4] or '0', since(now[5]), since(now[6]),
+        redis.call('HGET', KEYS[1], 'items ' .. version) or '0', redis.call('HGET', KEYS[1], 'shape ' .. version) or ''}
 )lua");
   return script;
 }
