@@ -40,12 +40,14 @@ struct Log::State {
   std::mutex months_mutex;
   std::set<std::chrono::year_month> months;  ///< known to have been created
 
-  /// Puts the table's name where the statement says {events}.
+  /// Puts a table's name where the statement says {events} or {hides}.
   [[nodiscard]] Result<Rows> run(std::string sql, const Parameters& parameters) {
-    const std::string table = schema + ".events";
-    constexpr std::string_view field = "{events}";
-    for (std::size_t at = sql.find(field); at != std::string::npos; at = sql.find(field, at)) {
-      sql.replace(at, field.size(), table);
+    for (const std::string_view table : {"events", "hides"}) {
+      const std::string field = std::string("{").append(table).append("}");
+      const std::string name = std::string(schema).append(".").append(table);
+      for (std::size_t at = sql.find(field); at != std::string::npos; at = sql.find(field, at)) {
+        sql.replace(at, field.size(), name);
+      }
     }
     return pool.run(sql, parameters);
   }
@@ -101,16 +103,25 @@ Result<std::size_t> Log::append(std::span<const KeyedEvent> events) {
 }
 
 Result<void> Log::contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
-                           Time since) const {
+                           std::span<std::uint8_t> hides, Time since) const {
   Parameters parameters;
   parameters.add(user).add_array(state_->item_kind, items.size(), [&](std::size_t i) { return items[i]; });
+  const std::string hidden =
+      hides.empty() ? "false" : "EXISTS (SELECT FROM {hides} h WHERE h.user_key = $1 AND h.item = asked.item)";
   auto found = state_->run(
-      "SELECT n FROM unnest($2) WITH ORDINALITY AS asked(item, n) WHERE EXISTS "
-      "(SELECT FROM {events} e WHERE e.user_key = $1 AND e.item = asked.item AND e.at >= $3)",
+      std::string("SELECT * FROM (SELECT n, EXISTS (SELECT FROM {events} e WHERE e.user_key = $1 AND "
+                  "e.item = asked.item AND e.at >= $3) AS seen, ")
+          .append(hidden)
+          .append(" AS hidden FROM unnest($2) WITH ORDINALITY AS asked(item, n)) AS answers WHERE seen OR hidden"),
       parameters.add(seconds(since)));
   if (!found) return std::move(found).error();
   std::fill(out.begin(), out.end(), std::uint8_t{0});
-  for (int row = 0; row < found->size(); ++row) out[static_cast<std::size_t>(found->number(row)) - 1] = 1;
+  std::fill(hides.begin(), hides.end(), std::uint8_t{0});
+  for (int row = 0; row < found->size(); ++row) {
+    const auto place = static_cast<std::size_t>(found->number(row)) - 1;
+    out[place] = static_cast<std::uint8_t>(found->number(row, 1));
+    if (!hides.empty()) hides[place] = static_cast<std::uint8_t>(found->number(row, 2));
+  }
   return {};
 }
 
@@ -126,11 +137,47 @@ Result<void> Log::seen_since(const KeyView& user, Time since,
   return {};
 }
 
+Result<std::size_t> Log::hide(const KeyView& user, std::span<const Hide<KeyView>> hides) {
+  Parameters parameters;
+  parameters.add(user).add_array(state_->item_kind, hides.size(), [&](std::size_t i) { return hides[i].item; });
+  parameters.add_array(ItemKind::integer, hides.size(), [&](std::size_t i) {
+    return KeyView{ItemKind::integer, seconds(hides[i].at), {}};
+  });
+  auto added = state_->run(
+      "INSERT INTO {hides}(user_key, item, at) SELECT $1, item, at FROM unnest($2, $3) WITH ORDINALITY AS h(item, at, "
+      "n) ORDER BY n ON CONFLICT DO NOTHING",
+      parameters);
+  if (!added) return std::move(added).error();
+  return added->changed();
+}
+
+Result<std::size_t> Log::unhide(const KeyView& user, std::span<const KeyView> items) {
+  Parameters parameters;
+  parameters.add(user).add_array(state_->item_kind, items.size(), [&](std::size_t i) { return items[i]; });
+  auto gone = state_->run("DELETE FROM {hides} WHERE user_key = $1 AND item = ANY($2)", parameters);
+  if (!gone) return std::move(gone).error();
+  return gone->changed();
+}
+
+Result<void> Log::hidden(const KeyView& user, const std::function<void(const KeyView&, Time)>& row) const {
+  Parameters parameters;
+  auto list = state_->run("SELECT item, at FROM {hides} WHERE user_key = $1 ORDER BY place", parameters.add(user));
+  if (!list) return std::move(list).error();
+  for (int i = 0; i < list->size(); ++i) {
+    row(list->key(i, 0, state_->item_kind), Time{std::chrono::seconds{list->number(i, 1)}});
+  }
+  return {};
+}
+
 Result<bool> Log::forget(const KeyView& user) {
   Parameters parameters;
-  auto gone = state_->run("DELETE FROM {events} WHERE user_key = $1", parameters.add(user));
+  auto gone =
+      count_of(state_->run("WITH seen AS (DELETE FROM {events} WHERE user_key = $1 RETURNING 1), "
+                           "hidden AS (DELETE FROM {hides} WHERE user_key = $1 RETURNING 1) "
+                           "SELECT (SELECT count(*) FROM seen) + (SELECT count(*) FROM hidden)",
+                           parameters.add(user)));
   if (!gone) return std::move(gone).error();
-  return gone->changed() != 0;
+  return *gone != 0;
 }
 
 Result<std::size_t> Log::erase(const KeyView& user, std::span<const KeyView> items) {
@@ -149,7 +196,10 @@ Result<bool> Log::merge(const KeyView& from, const KeyView& into) {
   auto moved = count_of(
       state_->run("WITH moved AS (DELETE FROM {events} WHERE user_key = $1 RETURNING item, event, at), "
                   "added AS (INSERT INTO {events}(user_key, item, event, at) SELECT $2, item, event, at FROM moved "
-                  "ORDER BY item, event, at ON CONFLICT DO NOTHING) SELECT count(*) FROM moved",
+                  "ORDER BY item, event, at ON CONFLICT DO NOTHING), "
+                  "hidden AS (DELETE FROM {hides} WHERE user_key = $1 RETURNING item, at, place), "
+                  "kept AS (INSERT INTO {hides}(user_key, item, at) SELECT $2, item, at FROM hidden ORDER BY place "
+                  "ON CONFLICT DO NOTHING) SELECT (SELECT count(*) FROM moved) + (SELECT count(*) FROM hidden)",
                   parameters.add(from).add(into)));
   if (!moved) return std::move(moved).error();
   return *moved != 0;

@@ -19,12 +19,14 @@ constexpr std::string_view lock_sql = "SELECT pg_advisory_xact_lock(126940286214
 
 /// migrations[v] brings version v to v + 1; {s} is the schema, {u} and {i} the types of users and items, {ut} and {it}
 /// how the view shows them. What was released once is never changed: append.
-constexpr std::array<std::string_view, 1> migrations{
+constexpr std::array<std::string_view, 2> migrations{
     R"(CREATE TABLE {s}.events(user_key {u} NOT NULL, item {i} NOT NULL, event bigint NOT NULL, at bigint NOT NULL,
   PRIMARY KEY(user_key, item, event, at)) PARTITION BY RANGE(at);
 CREATE INDEX events_by_item ON {s}.events(item);
 CREATE TABLE {s}.events_other PARTITION OF {s}.events DEFAULT;
-CREATE VIEW {s}.impressions AS SELECT {ut} AS user_key, {it} AS item, to_timestamp(at) AS seen_at FROM {s}.events;)"};
+CREATE VIEW {s}.impressions AS SELECT {ut} AS user_key, {it} AS item, to_timestamp(at) AS seen_at FROM {s}.events;)",
+    R"(CREATE TABLE {s}.hides(user_key {u} NOT NULL, item {i} NOT NULL, at bigint NOT NULL,
+  place bigint GENERATED ALWAYS AS IDENTITY, PRIMARY KEY(user_key, item));)"};
 
 std::string filled(std::string_view text, const std::string& schema, ItemKind user_kind, ItemKind item_kind) {
   const auto type = [](ItemKind kind) { return kind == ItemKind::integer ? "bigint" : "bytea"; };

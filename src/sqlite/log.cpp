@@ -19,12 +19,13 @@ namespace {
 struct Writer {
   Connection connection;
   Statement find_user, add_user, add_event, drop_user, drop_events, drop_item, drop_if_empty, move_events, drop_before,
-      drop_empty;
+      drop_empty, hide, unhide, drop_hides, move_hides;
 };
 /// The statements of a connection that reads.
 struct Reader {
   Connection connection;
-  Statement find_user, contains, seen_since, seen_ever, first_users, next_users, item_count, event_count;
+  Statement find_user, contains, seen_since, seen_ever, first_users, next_users, item_count, event_count, is_hidden,
+      hidden;
 };
 
 struct Prepared {
@@ -48,7 +49,8 @@ Result<std::unique_ptr<Writer>> make_writer(Connection connection, const Options
                                   .append("; PRAGMA wal_autocheckpoint = 16384; PRAGMA cache_size = -")
                                   .append(std::to_string(options.cache_bytes / 1024 + 1));
   if (auto done = connection.run(pragmas.c_str()); !done) return std::move(done).error();
-  auto writer = std::make_unique<Writer>(Writer{std::move(connection), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}});
+  auto writer =
+      std::make_unique<Writer>(Writer{std::move(connection), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}});
   auto done = prepare_all(
       writer->connection,
       {{writer->find_user, find_user_sql},
@@ -62,13 +64,19 @@ Result<std::unique_ptr<Writer>> make_writer(Connection connection, const Options
         "INSERT INTO events(user, item, event, at) SELECT ?2, item, event, at FROM events WHERE user = ?1 "
         "ON CONFLICT(user, item, event) DO UPDATE SET at = max(at, excluded.at)"},
        {writer->drop_before, "DELETE FROM events WHERE at < ?1"},
-       {writer->drop_empty, "DELETE FROM users WHERE NOT EXISTS (SELECT 1 FROM events WHERE user = users.id)"}});
+       {writer->drop_empty, "DELETE FROM users WHERE NOT EXISTS (SELECT 1 FROM events WHERE user = users.id)"},
+       {writer->hide, "INSERT INTO hides(user, item, at) VALUES(?1, ?2, ?3) ON CONFLICT(user, item) DO NOTHING"},
+       {writer->unhide, "DELETE FROM hides WHERE user = ?1 AND item = ?2"},
+       {writer->drop_hides, "DELETE FROM hides WHERE user = ?1"},
+       {writer->move_hides,
+        "INSERT INTO hides(user, item, at) SELECT ?2, item, at FROM hides WHERE user = ?1 ORDER BY id "
+        "ON CONFLICT(user, item) DO NOTHING"}});
   if (!done) return std::move(done).error();
   return writer;
 }
 
 Result<std::unique_ptr<Reader>> make_reader(Connection connection) {
-  auto reader = std::make_unique<Reader>(Reader{std::move(connection), {}, {}, {}, {}, {}, {}, {}, {}});
+  auto reader = std::make_unique<Reader>(Reader{std::move(connection), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}});
   auto done = prepare_all(
       reader->connection,
       {{reader->find_user, find_user_sql},
@@ -84,7 +92,9 @@ Result<std::unique_ptr<Reader>> make_reader(Connection connection) {
        {reader->next_users, "SELECT name FROM users WHERE name > ?2 ORDER BY name LIMIT ?1"},
        {reader->item_count,
         "SELECT count(DISTINCT item) FROM events WHERE user = (SELECT id FROM users WHERE name = ?1) AND at >= ?2"},
-       {reader->event_count, "SELECT count(*) FROM events WHERE item = ?1"}});
+       {reader->event_count, "SELECT count(*) FROM events WHERE item = ?1"},
+       {reader->is_hidden, "SELECT 1 FROM hides WHERE user = ?1 AND item = ?2"},
+       {reader->hidden, "SELECT item, at FROM hides WHERE user = ?1 ORDER BY id"}});
   if (!done) return std::move(done).error();
   return reader;
 }
@@ -253,13 +263,18 @@ Result<std::size_t> Log::append(std::span<const KeyedEvent> events) {
 }
 
 Result<void> Log::contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
-                           Time since) const {
+                           std::span<std::uint8_t> hides, Time since) const {
   return state_->read([&](Reader& reader) -> Result<void> {
     // One transaction: the user's number means the same user for all lookups.
     Transaction transaction(reader.connection);
     if (auto begun = transaction.begin("BEGIN"); !begun) return begun;
     auto id = find(reader, user);
     if (!id) return std::move(id).error();
+    for (std::size_t i = 0; i < hides.size(); ++i) {
+      hides[i] = 0;
+      reader.is_hidden.bind(1, user).bind(2, items[i]);
+      if (auto done = rows(reader.connection, reader.is_hidden, [&] { hides[i] = 1; }); !done) return done;
+    }
     for (std::size_t i = 0; i < items.size(); ++i) {
       out[i] = 0;
       if (!*id) continue;
@@ -281,11 +296,49 @@ Result<void> Log::seen_since(const KeyView& user, Time since,
   });
 }
 
+Result<std::size_t> Log::hide(const KeyView& user, std::span<const Hide<KeyView>> hides) {
+  return state_->write([&](Writer& writer) -> Result<std::size_t> {
+    std::size_t fresh = 0;
+    for (const auto& [item, at] : hides) {
+      writer.hide.bind(1, user).bind(2, item).bind(3, seconds(at));
+      auto added = change(writer.connection, writer.hide);
+      if (!added) return added;
+      fresh += *added;
+    }
+    return fresh;
+  });
+}
+
+Result<std::size_t> Log::unhide(const KeyView& user, std::span<const KeyView> items) {
+  return state_->write([&](Writer& writer) -> Result<std::size_t> {
+    std::size_t taken = 0;
+    for (const KeyView& item : items) {
+      writer.unhide.bind(1, user).bind(2, item);
+      auto gone = change(writer.connection, writer.unhide);
+      if (!gone) return gone;
+      taken += *gone;
+    }
+    return taken;
+  });
+}
+
+Result<void> Log::hidden(const KeyView& user, const std::function<void(const KeyView&, Time)>& row) const {
+  return state_->read([&](Reader& reader) {
+    Statement& statement = reader.hidden;
+    statement.bind(1, user);
+    return rows(reader.connection, statement,
+                [&] { row(statement.key(0, state_->item_kind), Time{std::chrono::seconds{statement.integer(1)}}); });
+  });
+}
+
 Result<bool> Log::forget(const KeyView& user) {
   return state_->write([&](Writer& writer) -> Result<bool> {
+    writer.drop_hides.bind(1, user);
+    auto hides = change(writer.connection, writer.drop_hides);
+    if (!hides) return std::move(hides).error();
     auto id = find(writer, user);
     if (!id) return std::move(id).error();
-    if (!*id) return false;
+    if (!*id) return *hides != 0;
     for (Statement* statement : {&writer.drop_events, &writer.drop_user}) {
       statement->bind(1, **id);
       if (auto done = change(writer.connection, *statement); !done) return std::move(done).error();
@@ -314,9 +367,14 @@ Result<std::size_t> Log::erase(const KeyView& user, std::span<const KeyView> ite
 
 Result<bool> Log::merge(const KeyView& from, const KeyView& into) {
   return state_->write([&](Writer& writer) -> Result<bool> {
+    writer.move_hides.bind(1, from).bind(2, into);
+    if (auto done = change(writer.connection, writer.move_hides); !done) return std::move(done).error();
+    writer.drop_hides.bind(1, from);
+    auto hides = change(writer.connection, writer.drop_hides);
+    if (!hides) return std::move(hides).error();
     auto source = find(writer, from);
     if (!source) return std::move(source).error();
-    if (!*source) return false;
+    if (!*source) return *hides != 0;
     auto target = find_or_add(writer, into);
     if (!target) return std::move(target).error();
     writer.move_events.bind(1, **source).bind(2, *target);

@@ -19,7 +19,8 @@ constexpr std::int64_t application_id = 0x5365'656e;  // "Seen"
 
 /// migrations[v] brings version v to v + 1. What was released once is never changed: append.
 ///
-/// `user`, `item` and `name` have no type, so that an integer stays one and everything else is the bytes it is.
+/// `item`, `name` and the `user` of a hide have no type, so that an integer stays one and everything else is the bytes
+/// it is. A hide's `id` is its place in the order.
 constexpr std::array migrations{
     R"(CREATE TABLE kinds(what TEXT PRIMARY KEY, kind INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE users(id INTEGER PRIMARY KEY, name NOT NULL UNIQUE);
@@ -31,7 +32,9 @@ CREATE VIEW impressions AS
   SELECT CASE typeof(name) WHEN 'blob' THEN CAST(name AS TEXT) ELSE name END AS user,
          CASE typeof(item) WHEN 'blob' THEN CAST(item AS TEXT) ELSE item END AS item,
          datetime(at, 'unixepoch') AS seen_at
-    FROM events JOIN users ON users.id = events.user;)"};
+    FROM events JOIN users ON users.id = events.user;)",
+    R"(CREATE TABLE hides(id INTEGER PRIMARY KEY, user NOT NULL, item NOT NULL, at INTEGER NOT NULL, UNIQUE(user, item));
+)"};
 
 Error not_ours(const std::string& found) {
   return {ErrorCode::wrong_type,

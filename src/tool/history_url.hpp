@@ -36,6 +36,19 @@ class AnyLog {
   Result<void> contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out, Time since) {
     return call([&](auto& log) { return log.contains(user, items, out, since); });
   }
+  Result<void> contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
+                        std::span<std::uint8_t> hides, Time since) {
+    return call([&](auto& log) { return log.contains(user, items, out, hides, since); });
+  }
+  Result<std::size_t> hide(const KeyView& user, std::span<const Hide<KeyView>> hides) {
+    return call([&](auto& log) { return log.hide(user, hides); });
+  }
+  Result<std::size_t> unhide(const KeyView& user, std::span<const KeyView> items) {
+    return call([&](auto& log) { return log.unhide(user, items); });
+  }
+  Result<void> hidden(const KeyView& user, const std::function<void(const KeyView&, Time)>& row) {
+    return call([&](auto& log) { return log.hidden(user, row); });
+  }
   Result<void> seen_since(const KeyView& user, Time since, const std::function<void(const KeyView&, Time)>& row) {
     return call([&](auto& log) { return log.seen_since(user, since, row); });
   }

@@ -36,7 +36,7 @@ Time date(int year, unsigned month, unsigned day) {
   return Time{std::chrono::sys_days{std::chrono::year{year} / static_cast<int>(month) / static_cast<int>(day)}};
 }
 
-TEST_CASE("PostgresHistory keeps the contract of a history", "[postgres][002-21]") {
+TEST_CASE("PostgresHistory keeps the contract of a history, and hides", "[postgres][002-21][003-07]") {
   SEENBY_NEED_POSTGRES();
   const PostgresServer server;
   auto integers = Integers::open(server.address(), {.schema = "integers"}).or_throw();
@@ -45,6 +45,10 @@ TEST_CASE("PostgresHistory keeps the contract of a history", "[postgres][002-21]
       integers, [](int n) { return ~number(n); }, [](int n) { return ~number(n) - 7; });
   auto texts = Texts::open(server.address(), {.schema = "texts"}).or_throw();
   check_history(texts, text, text);
+  auto same_integers = Integers::open(server.address(), {.schema = "integers"}).or_throw();
+  check_hides(integers, same_integers, number, number);
+  auto same_texts = Texts::open(server.address(), {.schema = "texts"}).or_throw();
+  check_hides(texts, same_texts, text, text);
   CHECK(server.sql("SELECT count(*) FROM texts.events") == "0");
   check_history_under_merges(integers, number, number, 200);
 
@@ -171,6 +175,32 @@ TEST_CASE("A server that stops, crashes or does not answer is a typed error, and
   CHECK(history.event_count(1).or_throw() == 3);
 }
 
+TEST_CASE("Tables of the first version are brought up to date with their events, whoever opens them at once",
+          "[postgres][concurrent]") {
+  SEENBY_NEED_POSTGRES();
+  const PostgresServer server;
+  for (int round = 0; round < 5; ++round) {
+    Integers::open(server.address()).or_throw().append(7, std::vector<std::uint64_t>{1, 2}, at(5)).or_throw();
+    server.sql("DROP TABLE seenby.hides");
+    server.sql("UPDATE seenby.meta SET value = 1 WHERE name = 'version'");
+    std::atomic<int> failed{0};
+    std::vector<std::thread> clients;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      clients.emplace_back([&, i] {
+        auto history = Integers::open(server.address());
+        const Hide<std::uint64_t> hide{i, at(9)};
+        if (!history || !history->hide(7, {&hide, 1})) ++failed;
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    CHECK(failed == 0);
+    auto history = Integers::open(server.address()).or_throw();
+    CHECK(history.item_count(7).or_throw() == 2);
+    CHECK(history.hidden(7).or_throw().size() == 3);
+    CHECK(server.sql("SELECT value FROM seenby.meta WHERE name = 'version'") == "2");
+  }
+}
+
 TEST_CASE("Tables of another kind or a newer version are refused, and so are keys that are too long", "[postgres]") {
   SEENBY_NEED_POSTGRES();
   const PostgresServer server;
@@ -207,9 +237,14 @@ TEST_CASE("A lost filter is rebuilt from PostgreSQL, and PostgreSQL answers exac
   restarted.record("alice", "c").or_throw();
   for (const char* item : {"a", "b", "c"}) CHECK(restarted.ask(std::string("alice"), item) == Answer::seen);
 
-  const SeenFilter exact{HistoryStore{history}};
+  SeenFilter exact{HistoryStore{history}};
   CHECK(exact.ask(std::string("alice"), "b") == Answer::seen);
   CHECK(exact.ask(std::string("alice"), "d") == Answer::unseen);
+  auto elsewhere = Texts::open(server.address()).or_throw();
+  SeenFilter other{HistoryStore{elsewhere}};
+  CHECK(other.hide("alice", std::string("d")).or_throw());
+  CHECK(exact.ask(std::string("alice"), "d") == Answer::seen);
+  CHECK(exact.hidden("alice").or_throw() == std::vector<std::string>{"d"});
 }
 
 }  // namespace

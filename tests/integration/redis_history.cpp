@@ -11,8 +11,11 @@
 
 #include "seenby/histories/replay.hpp"
 #include "seenby/redis/history.hpp"
+#include "seenby/select/seen_filter.hpp"
+#include "seenby/stores/history_store.hpp"
 #include "support/counting_executor.hpp"
 #include "support/history_contract.hpp"
+#include "support/picks.hpp"
 #include "support/redis_cluster.hpp"
 #include "support/redis_store_fixture.hpp"
 #include "support/test_clock.hpp"
@@ -28,7 +31,8 @@ using Texts = RedisHistory<std::string, std::string>;
 std::uint64_t number(int n) { return static_cast<std::uint64_t>(n); }
 std::string text(int n) { return std::string("us{e}r %7B \0 \xff ", 15).append(std::to_string(n)); }
 
-TEST_CASE("RedisHistory keeps the contract of a history, with integers and with strings", "[redis][002-21]") {
+TEST_CASE("RedisHistory keeps the contract of a history, with integers and with strings, and hides",
+          "[redis][002-21][003-07]") {
   for (const std::string& program : installed_servers()) {
     INFO(program);
     const RedisServer server(program);
@@ -36,6 +40,10 @@ TEST_CASE("RedisHistory keeps the contract of a history, with integers and with 
     check_history(integers, number, number);
     auto texts = Texts::open(server.socket_url()).or_throw();
     check_history(texts, text, text);
+    auto same_integers = Integers::open(server.socket_url(), {.prefix = "n*[:"}).or_throw();
+    check_hides(integers, same_integers, number, number);
+    auto same_texts = Texts::open(server.socket_url()).or_throw();
+    check_hides(texts, same_texts, text, text);
     CHECK(server.call_integer({"DBSIZE"}) == 2);  // what users and items are, of each
   }
 }
@@ -93,6 +101,13 @@ TEST_CASE("Many events of many users, many items of a question and a listing are
   CHECK(counting->trips == 2);
   CHECK(history.seen_since(1).or_throw().size() == 20);
   CHECK(counting->trips == 3);
+  // A page of two users over it, hides included, is one each.
+  SeenFilter filter{HistoryStore{history}};
+  CHECK(filter.hide(1, std::uint64_t{7}).or_throw());
+  const CandidatePool pool{range(1, 10)};
+  counting->trips = 0;
+  CHECK(picked(filter.select_unseen(pool, {1, 2}, {.relax = {SeenByAtMost{2}}})) == Ids{3, 4, 5, 6, 8, 9, 1, 2});
+  CHECK(counting->trips == 2);
 }
 
 TEST_CASE("A filter is rebuilt from a RedisHistory on the same server", "[redis][002-15]") {
@@ -117,6 +132,11 @@ TEST_CASE("RedisHistory refuses other kinds, keys of someone else's, and what it
   server.call({"SET", "seenby:history:{1}", "text"});
   CHECK(history.append(1, std::vector<std::uint64_t>{1}, at(1)).error().code == ErrorCode::wrong_type);
   CHECK(history.seen_since(1).error().code == ErrorCode::wrong_type);
+  server.call({"SET", "seenby:history:{2}:hides", "text"});
+  SeenFilter filter{HistoryStore{history}};
+  CHECK(filter.ask(2, std::uint64_t{1}) == Answer::unknown);
+  CHECK(filter.hide(2, std::uint64_t{1}).error().code == ErrorCode::wrong_type);
+  CHECK(filter.hidden(2).error().code == ErrorCode::wrong_type);
   CHECK_THROWS_AS(Integers::open(server.socket_url(), {.prefix = "{"}), std::invalid_argument);
   CHECK_THROWS_AS(Integers::open(server.socket_url(), {.keep = std::chrono::seconds{-1}}), std::invalid_argument);
   const RedisCluster cluster("redis-server", false);

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@
 #include "seenby/stores/history_store.hpp"
 #include "seenby/stores/memory_store.hpp"
 #include "support/history_contract.hpp"
+#include "support/picks.hpp"
 #include "support/random.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -75,6 +77,17 @@ TEST_CASE("SqliteHistory keeps the contract of a history", "[sqlite][002-21]") {
   auto bytes = SqliteHistory<Bytes, Bytes>::open(folder.path("bytes")).or_throw();
   const auto key = [](int n) { return Bytes{std::byte{0}, static_cast<std::byte>(n >> 8), static_cast<std::byte>(n)}; };
   check_history(bytes, key, key);
+}
+
+TEST_CASE("SqliteHistory keeps hides, for every instance of the file", "[sqlite][003-07]") {
+  const TemporaryFolder folder;
+  auto integers = Integers::open(folder.path("integers")).or_throw();
+  auto same_integers = Integers::open(folder.path("integers")).or_throw();
+  check_hides(integers, same_integers, number, number);
+  auto texts = Texts::open(folder.path("texts")).or_throw();
+  auto same_texts = Texts::open(folder.path("texts")).or_throw();
+  check_hides(texts, same_texts, text, text);
+  CHECK(sql(folder.path("texts"), "SELECT count(*) FROM hides") == "0");
 }
 
 TEST_CASE("What was appended is there when the file is opened again", "[sqlite]") {
@@ -168,6 +181,8 @@ TEST_CASE("A kill -9 at any moment leaves every acknowledged batch, and no part 
         std::vector<Integers::Event> events;
         for (std::uint64_t i = 0; i < batch; ++i) events.push_back({n % 3, n * batch + i, at(1), "e"});
         if (!history->append(events)) ::_exit(1);
+        const std::array<Hide<std::uint64_t>, 2> hides{{{2 * n, at(1)}, {2 * n + 1, at(1)}}};
+        if (!history->hide(n % 3, hides)) ::_exit(1);
         if (::write(acknowledgements[1], &n, sizeof n) != sizeof n) ::_exit(2);
       }
       ::_exit(3);
@@ -189,12 +204,63 @@ TEST_CASE("A kill -9 at any moment leaves every acknowledged batch, and no part 
       auto history = Integers::open(path);
       if (!history) return 2;
       std::uint64_t items = 0;
-      for (std::uint64_t user = 0; user < 3; ++user) items += history->item_count(user).or_throw();
-      // The batch under way may be there as well, whole.
-      return items == acknowledged * batch || items == (acknowledged + 1) * batch ? 0 : 1;
+      std::uint64_t hides = 0;
+      for (std::uint64_t user = 0; user < 3; ++user) {
+        items += history->item_count(user).or_throw();
+        hides += history->hidden(user).or_throw().size();
+      }
+      // The batch under way may be there as well, whole, with or without its hides.
+      if (items != acknowledged * batch && items != (acknowledged + 1) * batch) return 1;
+      return hides == 2 * acknowledged || (hides == 2 * (acknowledged + 1) && hides * batch == 2 * items) ? 0 : 3;
     });
     REQUIRE(outcome == 0);
   }
+}
+
+TEST_CASE("A file of the first version opens with its events and takes hides, whoever opens it at once",
+          "[sqlite][concurrent]") {
+  for (int round = 0; round < 10; ++round) {
+    const TemporaryFolder folder;
+    const std::string path = folder.path("file");
+    Integers::open(path).or_throw().append(7, std::vector<std::uint64_t>{1, 2}, at(5)).or_throw();
+    sql(path, "DROP TABLE hides; PRAGMA user_version = 1");
+    std::array<std::thread, 3> processes;
+    std::array<int, 3> outcomes{};
+    for (std::uint64_t i = 0; i < processes.size(); ++i) {
+      processes[i] = std::thread([&, i] {
+        outcomes[i] = in_child([&] {
+          auto history = Integers::open(path);
+          if (!history) return 1;
+          const Hide<std::uint64_t> hide{i, at(9)};
+          const auto hidden = history->hide(7, {&hide, 1});
+          return hidden && *hidden == 1 ? 0 : 2;
+        });
+      });
+    }
+    for (std::thread& process : processes) process.join();
+    CHECK(outcomes == std::array<int, 3>{});
+    auto history = Integers::open(path).or_throw();
+    CHECK(seen(history, 7) == std::map<std::uint64_t, Time>{{1, at(5)}, {2, at(5)}});
+    CHECK(history.hidden(7).or_throw().size() == 3);
+    CHECK(sql(path, "PRAGMA user_version") == "2");
+  }
+}
+
+TEST_CASE("What one process hides in a SQLite file, another's page leaves out", "[sqlite][003-07]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("seen");
+  auto history = Integers::open(path).or_throw();
+  SeenFilter filter{HistoryStore{history}};
+  filter.record(1, std::uint64_t{4}).or_throw();
+  const int outcome = in_child([&] {
+    auto same = Integers::open(path).or_throw();
+    SeenFilter other{HistoryStore{same}};
+    return other.hide(1, std::uint64_t{5}).or_throw() && other.hide(2, std::uint64_t{6}).or_throw() ? 0 : 1;
+  });
+  REQUIRE(outcome == 0);
+  const CandidatePool<std::uint64_t> pool(std::vector<std::uint64_t>{4, 5, 6, 7});
+  CHECK(picked(filter.select_unseen(pool, {1, 2}, {.relax = {SeenByAtMost{2}}})) == Ids{7, 4});
+  CHECK(filter.hidden(2).or_throw() == Ids{6});
 }
 
 TEST_CASE("On a full disk an append is an io error, stores nothing, and works again when there is room", "[sqlite]") {

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "seenby/histories/history.hpp"
@@ -164,6 +165,79 @@ void check_history(History& history, const MakeUser& user, const MakeItem& item)
   }
   CHECK(history.item_count(alice, at(2'500)).value() == 1'250);
   clear();
+}
+
+/// `other` is the same history in another instance or process. The history is empty at first and at the end.
+template <class History, class MakeUser, class MakeItem>
+void check_hides(History& history, History& other, const MakeUser& user, const MakeItem& item) {
+  static_assert(HidingHistory<History>);
+  using Item = typename History::item_type;
+  using Items = std::vector<Item>;
+  const auto alice = user(1);
+  const auto bob = user(2);
+  const auto hide = [&](const auto& who, const std::vector<Hide<Item>>& hides) {
+    return history.hide(who, std::span<const Hide<Item>>(hides)).value();
+  };
+  const auto hidden = [](History& any, const auto& who) {
+    std::vector<std::pair<Item, Time>> list;
+    const auto hides = any.hidden(who).value();
+    for (const auto& [what, when] : hides) list.emplace_back(what, when);
+    return list;
+  };
+  using Hides = std::vector<std::pair<Item, Time>>;
+  const auto answers = [&](const auto& who, const Items& items, Time since = all_time) {
+    std::vector<std::uint8_t> seen(items.size(), 77);
+    std::vector<std::uint8_t> hides(items.size(), 77);
+    other.contains(who, items, seen, hides, since).value();
+    return std::pair(seen, hides);
+  };
+  using Flags = std::vector<std::uint8_t>;
+
+  // In the order they were hidden, whatever the times and the items; a second time changes nothing.
+  CHECK(hide(alice, {{item(3), at(50)}, {item(1), at(40)}}) == 2);
+  CHECK(hide(alice, {{item(2), at(60)}, {item(3), at(70)}, {item(2), at(80)}}) == 1);
+  CHECK(hide(alice, {}) == 0);
+  CHECK(hide(bob, {{item(2), at(5)}}) == 1);
+  CHECK(hidden(other, alice) == Hides{{item(3), at(50)}, {item(1), at(40)}, {item(2), at(60)}});
+  CHECK(hidden(other, bob) == Hides{{item(2), at(5)}});
+  CHECK(hidden(other, user(3)).empty());
+
+  // One question: what was seen within the window, and what is hidden whatever the window.
+  history.append(alice, Items{item(3), item(4)}, at(100)).value();
+  CHECK(answers(alice, {item(4), item(3), item(2), item(5)}) == std::pair(Flags{1, 1, 0, 0}, Flags{0, 1, 1, 0}));
+  CHECK(answers(alice, {item(4), item(3)}, at(101)) == std::pair(Flags{0, 0}, Flags{0, 1}));
+  CHECK(answers(bob, {item(4), item(3), item(2)}) == std::pair(Flags{0, 0, 0}, Flags{0, 0, 1}));
+  CHECK(answers(user(3), {item(4), item(3)}) == std::pair(Flags{0, 0}, Flags{0, 0}));
+  CHECK(answers(alice, {}) == std::pair(Flags{}, Flags{}));
+  CHECK(contained(other, alice, {item(1), item(3)}) == Flags{0, 1});  // a hide is no event
+  CHECK(history.event_count(item(2)).value() == 0);
+  CHECK(all_users(history, 10).size() == 1);  // who has events
+
+  // Taken back, what was seen stays seen; an erase leaves hides, and hidden again it comes last.
+  CHECK(history.unhide(alice, Items{item(3), item(9), item(1)}).value() == 2);
+  CHECK(history.unhide(alice, Items{item(3)}).value() == 0);
+  CHECK(history.unhide(user(3), Items{item(3)}).value() == 0);
+  CHECK(hidden(other, alice) == Hides{{item(2), at(60)}});
+  CHECK(answers(alice, {item(3)}) == std::pair(Flags{1}, Flags{0}));
+  CHECK(hide(alice, {{item(1), at(90)}}) == 1);
+  CHECK(history.erase(alice, Items{item(3), item(4), item(1)}).value() == 2);
+  CHECK(hidden(other, alice) == Hides{{item(2), at(60)}, {item(1), at(90)}});
+  CHECK(hidden(other, bob) == Hides{{item(2), at(5)}});
+
+  // A merge moves them behind the other's own, once each, though there is no event; a forget takes one user's.
+  CHECK(history.merge(alice, bob).value());
+  CHECK_FALSE(history.merge(alice, bob).value());
+  CHECK(hidden(other, bob) == Hides{{item(2), at(5)}, {item(1), at(90)}});
+  CHECK(hidden(other, alice).empty());
+  CHECK(hide(alice, {{item(7), at(1)}}) == 1);
+  CHECK(history.forget(bob).value());
+  CHECK_FALSE(history.forget(bob).value());
+  CHECK(hidden(other, bob).empty());
+  CHECK(hidden(other, alice) == Hides{{item(7), at(1)}});
+  history.append(alice, Items{item(7)}, at(1)).value();
+  CHECK(history.forget(alice).value());
+  CHECK(answers(alice, {item(7)}) == std::pair(Flags{0}, Flags{0}));
+  CHECK_FALSE(history.forget(alice).value());
 }
 
 /// Two users, many threads: merges back and forth and appends meanwhile lose nothing.

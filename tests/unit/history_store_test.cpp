@@ -12,6 +12,7 @@
 #include "seenby/histories/memory_history.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/stores/memory_store.hpp"
+#include "support/picks.hpp"
 #include "support/test_clock.hpp"
 
 namespace {
@@ -20,10 +21,14 @@ using seenby::CandidatePool;
 using seenby::HistoryStore;
 using seenby::MemoryHistory;
 using seenby::SeenFilter;
+using seenby::test::Ids;
+using seenby::test::picked;
 using History = MemoryHistory<std::uint64_t, std::uint64_t>;
 
 static_assert(seenby::FilterStoreFor<HistoryStore<History>, std::uint64_t>);
 static_assert(seenby::FilterStoreFor<HistoryStore<MemoryHistory<std::string, std::string>>, std::string>);
+static_assert(seenby::HidingStore<HistoryStore<History>>);
+static_assert(seenby::HidingStore<HistoryStore<MemoryHistory<std::string, std::string>>>);
 
 constexpr std::uint64_t alice = 1;
 constexpr std::uint64_t bob = 2;
@@ -110,6 +115,87 @@ class HalfDown {
   History rows_;
 };
 
+/// Counts the questions.
+struct CountingHistory : History {
+  mutable int questions = 0;
+  using History::contains;
+  auto contains(const std::uint64_t& user, std::span<const std::uint64_t> items, std::span<std::uint8_t> out,
+                std::span<std::uint8_t> hides, seenby::Time since) const {
+    ++questions;
+    return History::contains(user, items, out, hides, since);
+  }
+};
+
+TEST_CASE(
+    "What a user hid in the history no page shows, in one question a user, past the first piece and by no "
+    "relaxation",
+    "[history][003-07]") {
+  seenby::test::TestClock clock;
+  CountingHistory history;
+  SeenFilter here{HistoryStore{history, {.window = std::chrono::hours{24}, .clock = clock.clock()}}};
+  SeenFilter there{HistoryStore{history, {.window = std::chrono::hours{24}, .seed = 7, .clock = clock.clock()}}};
+  here.record_all(alice, sequence(0, 500)).value();
+  CHECK(here.hide(alice, std::uint64_t{501}).value());
+  CHECK(here.hide(bob, std::uint64_t{503}).value());
+  CHECK(here.hide(bob, std::uint64_t{10}).value());
+  CHECK_FALSE(there.hide(bob, std::uint64_t{503}).value());
+  CHECK(there.hidden(bob).value() == Ids{503, 10});
+  CHECK(there.ask(bob, std::uint64_t{503}) == seenby::Answer::seen);
+  CHECK(there.ask(bob, std::uint64_t{501}) == seenby::Answer::unseen);
+
+  const auto seed = there.store().hasher();
+  const CandidatePool<std::uint64_t, seenby::Xxh3Hash> pool(sequence(0, 505), seed);
+  const CandidatePool<std::uint64_t, seenby::Xxh3Hash> next(Ids{503, 501, 600}, seed);
+  CHECK(picked(there.select_unseen(pool, {alice, bob}, {.limit = 3})) == Ids{500, 502, 504});
+  const CandidatePool<std::uint64_t, seenby::Xxh3Hash> few(Ids{501, 503, 504, 10, 11}, seed);
+  const seenby::SelectOptions<std::uint64_t> thin{.limit = 9,
+                                                  .relax = {seenby::SeenByAtMost{2}, seenby::NextPool{next}}};
+  history.questions = 0;
+  CHECK(picked(there.select_unseen(few, {alice, bob}, thin)) == Ids{504, 11, 600});
+  CHECK(history.questions == 4);  // a user a pool
+
+  CHECK(there.unhide(alice, std::uint64_t{501}).value());
+  CHECK_FALSE(here.unhide(alice, std::uint64_t{501}).value());
+  CHECK_FALSE(here.unhide(bob, std::uint64_t{501}).value());
+  clock.advance(std::chrono::hours{48});
+  CHECK(picked(there.select_unseen(few, {alice, bob}, {.limit = 9})) == Ids{501, 504, 11});
+}
+
+TEST_CASE("Hides in a history go with a forget and move with a merge, and last items need no keeping",
+          "[history][003-07]") {
+  History history;
+  SeenFilter filter{HistoryStore{history}};
+  filter.keep_last(2);
+  filter.record_all(alice, Ids{1, 2}).value();
+  filter.hide(alice, std::uint64_t{4}).value();
+  filter.hide(bob, std::uint64_t{5}).value();
+  filter.merge_users(alice, bob).value();
+  const CandidatePool<std::uint64_t> pool(sequence(0, 7));
+  CHECK(picked(filter.select_unseen(pool, {bob}, {.limit = 9})) == Ids{0, 3, 6});
+  CHECK(filter.hidden(bob).value() == Ids{5, 4});
+  CHECK(filter.hidden(alice).value().empty());
+  CHECK(filter.forget(bob).value());
+  CHECK(filter.hidden(bob).value().empty());
+  CHECK_FALSE(filter.forget(bob).value());
+  filter.hide(alice, std::uint64_t{4}).value();
+  CHECK(filter.forget(alice).value());  // who only hid
+}
+
+TEST_CASE("A hide of an item that the history cannot hold is refused", "[history]") {
+  MemoryHistory<std::uint64_t, std::uint32_t> history;
+  HistoryStore store{history};
+  const auto refused = [&](const std::string& text) {
+    const seenby::HiddenItem hidden{seenby::Digest{1}, text};
+    const auto done = store.hide(alice, {&hidden, 1});
+    return !done && done.error().code == seenby::ErrorCode::parameter_mismatch;
+  };
+  CHECK(refused(seenby::detail::text_of_item(std::string("five"))));
+  CHECK(refused(seenby::detail::text_of_item(std::uint64_t{1} << 32)));
+  CHECK(refused(""));
+  CHECK(store.hidden(alice).value().empty());
+  CHECK_FALSE(refused(seenby::detail::text_of_item(std::uint64_t{5})));
+}
+
 TEST_CASE("A history that does not answer leaves its user unknown, not unseen, and the others answered", "[history]") {
   HalfDown history;
   SeenFilter filter{HistoryStore{history}};
@@ -119,6 +205,10 @@ TEST_CASE("A history that does not answer leaves its user unknown, not unseen, a
   CHECK(filter.ask(bob, std::uint64_t{8}) == seenby::Answer::unknown);
   CHECK(filter.ask(alice, std::uint64_t{7}) == seenby::Answer::seen);
   CHECK(filter.ask(alice, std::uint64_t{8}) == seenby::Answer::unseen);
+  // It keeps no hides: they are this process's, as with any other store.
+  static_assert(!seenby::HidingStore<HistoryStore<HalfDown>>);
+  filter.hide(alice, std::uint64_t{8}).value();
+  CHECK(filter.ask(alice, std::uint64_t{8}) == seenby::Answer::seen);
 }
 
 }  // namespace

@@ -26,6 +26,13 @@ TEST_CASE("MemoryHistory keeps the contract of a history, with integers and with
   check_history(strings, text, text);
 }
 
+TEST_CASE("MemoryHistory keeps hides, with integers and with strings", "[history][003-07]") {
+  MemoryHistory<std::uint64_t, std::uint64_t> integers;
+  check_hides(integers, integers, number, number);
+  MemoryHistory<std::string, std::string> strings;
+  check_hides(strings, strings, text, text);
+}
+
 TEST_CASE("MemoryHistory loses nothing when users are merged while both are written", "[concurrent]") {
   MemoryHistory<std::uint64_t, std::uint64_t> history;
   check_history_under_merges(history, number, number, 2'000);

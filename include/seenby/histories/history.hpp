@@ -34,6 +34,13 @@ struct SeenEvent {
   std::string id{};
 };
 
+/// An item that a user hid for good, and when.
+template <class Item>
+struct Hide {
+  Item item;  ///< what was hidden
+  Time at{};  ///< when
+};
+
 /// An exact record of who saw what: SQLite, PostgreSQL, your own. What a SeenFilter needs of it.
 ///
 /// - `append` makes the items durable, all or none, before it returns a value. Seeing an item again keeps the later
@@ -93,6 +100,26 @@ concept EventHistory =
       { history.users(after, limit) } -> std::same_as<Result<std::vector<typename History::user_type>>>;
       { history.item_count(user, time) } -> std::same_as<Result<std::uint64_t>>;
       { history.event_count(item) } -> std::same_as<Result<std::uint64_t>>;
+    };
+
+/// A history that keeps what users hid as well: exact, whatever the window, and no event.
+///
+/// - `hide` adds items to those the user hid, all or none, and returns how many were not there; one that is hidden
+///   already keeps its place and time. `unhide` takes them away, and returns how many there were.
+/// - `hidden` lists them in the order they were hidden.
+/// - `contains` with two answers tells in the same query whether an item is hidden: `hides[i]` is 1 or 0.
+/// - `forget` and `merge` take them along, in the same step, and count them as a trace; `into` keeps its own first.
+///   `users` lists who has events.
+template <class History>
+concept HidingHistory =
+    HistoryLike<History> &&
+    requires(History& history, const typename History::user_type& user,
+             std::span<const typename History::item_type> items,
+             std::span<const Hide<typename History::item_type>> hides, std::span<std::uint8_t> out, Time time) {
+      { history.hide(user, hides) } -> std::same_as<Result<std::size_t>>;
+      { history.unhide(user, items) } -> std::same_as<Result<std::size_t>>;
+      { history.hidden(user) } -> std::same_as<Result<std::vector<Hide<typename History::item_type>>>>;
+      { history.contains(user, items, out, out, time) } -> std::same_as<Result<void>>;
     };
 // clang-format on
 

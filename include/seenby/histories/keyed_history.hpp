@@ -92,8 +92,19 @@ concept EventLog = requires(Log& log, KeyView key, std::span<const KeyView> keys
   { log.event_count(key) } -> std::same_as<Result<std::uint64_t>>;
 };
 
-/// An EventHistory over a log. A user or an item of more than max_key_bytes is refused with `too_large`, and nothing of
-/// its batch is stored. Thread safety and errors: the log's.
+/// A log that a HidingHistory is built on: its members, as EventLog's. `out` may be empty where it is not asked for.
+template <class Log>
+concept HidingLog = EventLog<Log> &&
+    requires(Log& log, KeyView key, std::span<const KeyView> keys, std::span<std::uint8_t> out, Time time,
+             std::span<const Hide<KeyView>> hides, const std::function<void(const KeyView&, Time)>& item_row) {
+  { log.hide(key, hides) } -> std::same_as<Result<std::size_t>>;
+  { log.unhide(key, keys) } -> std::same_as<Result<std::size_t>>;
+  { log.hidden(key, item_row) } -> std::same_as<Result<void>>;
+  { log.contains(key, keys, out, out, time) } -> std::same_as<Result<void>>;
+};
+
+/// An EventHistory over a log, and a HidingHistory over a HidingLog. A user or an item of more than max_key_bytes is
+/// refused with `too_large`, and nothing of its batch is stored. Thread safety and errors: the log's.
 template <EventLog Log, HashableItem User, HashableItem Item>
 class KeyedHistory {
  public:
@@ -131,6 +142,14 @@ class KeyedHistory {
     if (items.empty()) return {};
     return log_.contains(key_view(user), views_of(items), out, since);
   }
+  /// The same, and hides[i] = 1 where the user hid item i, else 0; hides is as long as items.
+  Result<void> contains(const User& user, std::span<const Item> items, std::span<std::uint8_t> out,
+                        std::span<std::uint8_t> hides, Time since = all_time) const requires HidingLog<Log> {
+    std::fill(out.begin(), out.end(), std::uint8_t{0});
+    std::fill(hides.begin(), hides.end(), std::uint8_t{0});
+    if (items.empty()) return {};
+    return log_.contains(key_view(user), views_of(items), out, hides, since);
+  }
   /// The items that the user saw at `since` or later, each once with the last time.
   [[nodiscard]] Result<std::vector<SeenItem<Item>>> seen_since(const User& user, Time since = all_time) const {
     std::vector<SeenItem<Item>> list;
@@ -141,13 +160,41 @@ class KeyedHistory {
     return list;
   }
 
-  /// Deletes the user's events; true when there were any.
+  /// Hides items for good, all of them or none; returns how many were not hidden.
+  Result<std::size_t> hide(const User& user, std::span<const Hide<Item>> hides) requires HidingLog<Log> {
+    if (hides.empty()) return std::size_t{0};
+    const KeyView key = key_view(user);
+    if (auto fits = require_fits(key); !fits) return std::move(fits).error();
+    std::vector<Hide<KeyView>> rows;
+    rows.reserve(hides.size());
+    for (const Hide<Item>& hide : hides) {
+      rows.push_back({key_view(hide.item), hide.at});
+      if (auto fits = require_fits(rows.back().item); !fits) return std::move(fits).error();
+    }
+    return log_.hide(key, rows);
+  }
+  /// Takes hides back, all of them or none; returns how many there were.
+  Result<std::size_t> unhide(const User& user, std::span<const Item> items) requires HidingLog<Log> {
+    if (items.empty()) return std::size_t{0};
+    return log_.unhide(key_view(user), views_of(items));
+  }
+  /// What the user hid, in the order it was hidden.
+  [[nodiscard]] Result<std::vector<Hide<Item>>> hidden(const User& user) const requires HidingLog<Log> {
+    std::vector<Hide<Item>> list;
+    auto done = log_.hidden(key_view(user), [&](const KeyView& item, Time at) {
+      list.push_back({key_of_view<Item>(item), at});
+    });
+    if (!done) return std::move(done).error();
+    return list;
+  }
+
+  /// Deletes the user's events and hides; true when there were any.
   Result<bool> forget(const User& user) { return log_.forget(key_view(user)); }
   /// Deletes the user's events of these items; returns how many items had any.
   Result<std::size_t> erase(const User& user, std::span<const Item> items) {
     return log_.erase(key_view(user), views_of(items));
   }
-  /// Gives the events of `from` to `into`; true when there were any.
+  /// Gives the events and hides of `from` to `into`; true when there were any.
   Result<bool> merge(const User& from, const User& into) {
     const KeyView source = key_view(from);
     const KeyView target = key_view(into);

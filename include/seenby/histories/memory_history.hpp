@@ -22,8 +22,9 @@
 
 namespace seenby {
 
-/// A history in memory, an EventHistory: for tests, for examples, and for processes that keep the truth themselves.
-/// Exact sets cost a hundred bytes an item and more; that is why filters exist. `event_count` looks at every user.
+/// A history in memory, an EventHistory and a HidingHistory: for tests, for examples, and for processes that keep the
+/// truth themselves. Exact sets cost a hundred bytes an item and more; that is why filters exist. `event_count` looks
+/// at every user.
 ///
 /// Thread safety: any thread may call anything. A batch of events of many users is all or nothing for each user, in
 /// order, not for the batch: only running out of memory ends one half-way.
@@ -60,12 +61,18 @@ class MemoryHistory {
   /// out[i] = 1 where the user saw item i at `since` or later, else 0; out is as long as items.
   Result<void> contains(const User& user, std::span<const Item> items, std::span<std::uint8_t> out,
                         Time since = all_time) const {
+    return contains(user, items, out, {}, since);
+  }
+  /// The same, and hides[i] = 1 where the user hid item i, else 0; hides is as long as items.
+  Result<void> contains(const User& user, std::span<const Item> items, std::span<std::uint8_t> out,
+                        std::span<std::uint8_t> hides, Time since = all_time) const {
+    std::fill(out.begin(), out.end(), std::uint8_t{0});
+    std::fill(hides.begin(), hides.end(), std::uint8_t{0});
     read(user, [&](const Record* record) {
-      for (std::size_t i = 0; i < items.size(); ++i) {
-        out[i] = 0;
-        if (record == nullptr) continue;
+      for (std::size_t i = 0; record != nullptr && i < items.size(); ++i) {
         const auto found = record->items.find(items[i]);
         out[i] = found != record->items.end() && found->second.latest >= since ? 1 : 0;
+        if (!hides.empty()) hides[i] = record->hides_item(items[i]) ? 1 : 0;
       }
     });
     return {};
@@ -83,7 +90,40 @@ class MemoryHistory {
     return list;
   }
 
-  /// Deletes the user's events; true when there were any.
+  /// Hides items for good; returns how many were not hidden.
+  Result<std::size_t> hide(const User& user, std::span<const Hide<Item>> hides) {
+    std::size_t fresh = 0;
+    if (hides.empty()) return fresh;
+    const auto key = detail::user_key(user);
+    Shard& shard = shard_of(key);
+    const std::lock_guard lock(shard.mutex);
+    Record& record = record_of(shard, key, user);
+    for (const Hide<Item>& hide : hides) fresh += record.hide(hide) ? 1U : 0U;
+    return fresh;
+  }
+  /// Takes hides back; returns how many there were.
+  Result<std::size_t> unhide(const User& user, std::span<const Item> items) {
+    const auto key = detail::user_key(user);
+    Shard& shard = shard_of(key);
+    const std::lock_guard lock(shard.mutex);
+    const auto found = shard.users.find(key);
+    if (found == shard.users.end()) return std::size_t{0};
+    const std::size_t taken = std::erase_if(found->second.hides, [&](const Hide<Item>& hide) {
+      return std::find(items.begin(), items.end(), hide.item) != items.end();
+    });
+    if (found->second.empty()) shard.users.erase(found);
+    return taken;
+  }
+  /// What the user hid, in the order it was hidden.
+  [[nodiscard]] Result<std::vector<Hide<Item>>> hidden(const User& user) const {
+    std::vector<Hide<Item>> list;
+    read(user, [&](const Record* record) {
+      if (record != nullptr) list = record->hides;
+    });
+    return list;
+  }
+
+  /// Deletes the user's events and hides; true when there were any.
   Result<bool> forget(const User& user) {
     const auto key = detail::user_key(user);
     Shard& shard = shard_of(key);
@@ -99,10 +139,10 @@ class MemoryHistory {
     std::size_t erased = 0;
     if (found == shard.users.end()) return erased;
     for (const Item& item : items) erased += found->second.items.erase(item);
-    if (found->second.items.empty()) shard.users.erase(found);
+    if (found->second.empty()) shard.users.erase(found);
     return erased;
   }
-  /// Gives the events of `from` to `into`; true when there were any.
+  /// Gives the events and hides of `from` to `into`; true when there were any.
   Result<bool> merge(const User& from, const User& into) {
     const auto source_key = detail::user_key(from);
     const auto target_key = detail::user_key(into);
@@ -120,6 +160,7 @@ class MemoryHistory {
     if (found == source.users.end()) return false;
     Record& kept = record_of(target, target_key, into);
     for (const auto& [item, sights] : found->second.items) kept.items[item].add(sights);
+    for (const Hide<Item>& hide : found->second.hides) kept.hide(hide);
     source.users.erase(source_key);
     return true;
   }
@@ -132,7 +173,9 @@ class MemoryHistory {
       const Shard& shard = shards_[i];
       const std::shared_lock lock(shard.mutex);
       auto at = after && i == index_of(last) ? shard.users.upper_bound(last) : shard.users.begin();
-      for (; at != shard.users.end() && page.size() < limit; ++at) page.push_back(at->second.user);
+      for (; at != shard.users.end() && page.size() < limit; ++at) {
+        if (!at->second.items.empty()) page.push_back(at->second.user);
+      }
     }
     return page;
   }
@@ -185,6 +228,18 @@ class MemoryHistory {
   struct Record {
     User user;
     std::unordered_map<Item, Sights, ItemHash> items;
+    std::vector<Hide<Item>> hides;  // in the order they were hidden
+
+    [[nodiscard]] bool empty() const noexcept { return items.empty() && hides.empty(); }
+    [[nodiscard]] bool hides_item(const Item& item) const {
+      return std::any_of(hides.begin(), hides.end(), [&](const Hide<Item>& hide) { return hide.item == item; });
+    }
+    /// False when it is hidden already.
+    bool hide(const Hide<Item>& hide) {
+      if (hides_item(hide.item)) return false;
+      hides.push_back(hide);
+      return true;
+    }
   };
   struct KeyOrder {
     bool operator()(const detail::UserKey& a, const detail::UserKey& b) const noexcept {
@@ -197,7 +252,7 @@ class MemoryHistory {
   };
 
   static Record& record_of(Shard& shard, const detail::UserKey& key, const User& user) {
-    return shard.users.try_emplace(key, Record{user, {}}).first->second;
+    return shard.users.try_emplace(key, Record{user, {}, {}}).first->second;
   }
   template <class Use>
   void read(const User& user, const Use& use) const {

@@ -14,7 +14,7 @@
 
 namespace seenby {
 
-/// An EventHistory in PostgreSQL:
+/// An EventHistory and a HidingHistory in PostgreSQL:
 ///
 ///     auto history = seenby::PostgresHistory<std::uint64_t, std::string>::open("postgres:///shop").or_throw();
 ///

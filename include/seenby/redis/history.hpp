@@ -15,6 +15,7 @@
 
 #include "seenby/clock.hpp"
 #include "seenby/hash.hpp"
+#include "seenby/histories/history.hpp"
 #include "seenby/histories/keyed_history.hpp"
 #include "seenby/redis/executor.hpp"
 #include "seenby/result.hpp"
@@ -36,6 +37,7 @@ struct HistoryOptions {
 
 /// The log behind RedisHistory. `{prefix}{user}` is a sorted set of items by the time they were last seen, in seconds,
 /// which any client may read; `{prefix}{user}:events` a hash of each item's events, 8 bytes an event;
+/// `{prefix}{user}:hides` a hash of what the user hid: each item's place in the order, and its time. It never expires.
 /// `{prefix}kinds` says what users and items are. Braces and '%' in a user's name are percent-encoded. A user's keys
 /// change together, in one script. With `keep` they expire so long after the last append.
 ///
@@ -54,14 +56,24 @@ class HistoryLog {
   Result<std::size_t> append(std::span<const KeyedEvent> events);
   /// As HistoryLike's. One round trip.
   Result<void> contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
-                        Time since) const;
+                        Time since) const {
+    return contains(user, items, out, {}, since);
+  }
+  /// The same, and hides[i] = 1 where the user hid item i; `hides` may be empty. One round trip.
+  Result<void> contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
+                        std::span<std::uint8_t> hides, Time since) const;
   /// Calls `row` for each item that was seen at `since` or later. One round trip.
   Result<void> seen_since(const KeyView& user, Time since, const std::function<void(const KeyView&, Time)>& row) const;
+  /// Hides items for good; returns how many were not hidden. One round trip, as the next two.
+  Result<std::size_t> hide(const KeyView& user, std::span<const Hide<KeyView>> hides);
+  Result<std::size_t> unhide(const KeyView& user, std::span<const KeyView> items);  ///< returns how many were hidden
+  /// Calls row(item, when) for each hidden item, in the order they were hidden.
+  Result<void> hidden(const KeyView& user, const std::function<void(const KeyView&, Time)>& row) const;
   /// Removes a user; true when there was one.
   Result<bool> forget(const KeyView& user);
   /// Removes items of a user; how many there were.
   Result<std::size_t> erase(const KeyView& user, std::span<const KeyView> items);
-  /// Moves the events of `from` to `into`, in one script.
+  /// Moves the events and hides of `from` to `into`, in one script.
   Result<bool> merge(const KeyView& from, const KeyView& into);
   /// Calls `row` for users in the order of their names. The first page scans all keys of the server (SCAN) and keeps
   /// the names; pages that go on where the last one ended are taken from those.
@@ -78,7 +90,7 @@ class HistoryLog {
   std::shared_ptr<State> state_;
 };
 
-/// An EventHistory in Redis 6.2 or later, or Valkey, for what a window needs and no more:
+/// An EventHistory and a HidingHistory in Redis 6.2 or later, or Valkey, for what a window needs and no more:
 ///
 ///     auto history = redis::RedisHistory<std::uint64_t, std::string>::open("redis://localhost", {.keep = 30 * day});
 ///

@@ -14,7 +14,7 @@
 
 namespace seenby {
 
-/// An EventHistory in a SQLite file, the embedded default:
+/// An EventHistory and a HidingHistory in a SQLite file, the embedded default:
 ///
 ///     auto history = seenby::SqliteHistory<std::uint64_t, std::string>::open("seen.sqlite").or_throw();
 ///     seenby::SeenFilter filter{seenby::MemoryStore<std::uint64_t>{{.wrong_hide_rate = 0.01}}, history};

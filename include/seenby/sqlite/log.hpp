@@ -13,6 +13,7 @@
 
 #include "seenby/clock.hpp"
 #include "seenby/hash.hpp"
+#include "seenby/histories/history.hpp"
 #include "seenby/histories/keyed_history.hpp"
 #include "seenby/result.hpp"
 
@@ -35,7 +36,7 @@ struct Options {
 /// there as a whole or not at all, and the next `open` needs no repair.
 ///
 /// The table `events` (user, item, event, at) has an index for each question; the view `impressions` shows it to
-/// people. `users` gives each user the number that `events` holds.
+/// people. `users` gives each user the number that `events` holds; `hides` (user, item, at) holds what users hid.
 ///
 /// Errors: io (a full disk among them: nothing was written), timed_out (the file stayed locked), corrupt, wrong_type
 /// (no file of ours), unsupported_version, parameter_mismatch (users or items of another kind).
@@ -51,13 +52,23 @@ class Log {
   Result<std::size_t> append(std::span<const KeyedEvent> events);
   /// out[i] = 1 where the user saw item i at `since` or later. One statement.
   Result<void> contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
-                        Time since) const;
+                        Time since) const {
+    return contains(user, items, out, {}, since);
+  }
+  /// The same, and hides[i] = 1 where the user hid item i; `hides` may be empty.
+  Result<void> contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
+                        std::span<std::uint8_t> hides, Time since) const;
   /// Calls row(item, last time) for each item that the user saw at `since` or later.
   Result<void> seen_since(const KeyView& user, Time since, const std::function<void(const KeyView&, Time)>& row) const;
-  Result<bool> forget(const KeyView& user);  ///< deletes the user's events; true when there were any
+  /// Hides items for good; returns how many were not hidden.
+  Result<std::size_t> hide(const KeyView& user, std::span<const Hide<KeyView>> hides);
+  Result<std::size_t> unhide(const KeyView& user, std::span<const KeyView> items);  ///< returns how many were hidden
+  /// Calls row(item, when) for each hidden item, in the order they were hidden.
+  Result<void> hidden(const KeyView& user, const std::function<void(const KeyView&, Time)>& row) const;
+  Result<bool> forget(const KeyView& user);  ///< deletes the user's events and hides; true when there were any
   /// Deletes the user's events of these items; returns how many items had any.
   Result<std::size_t> erase(const KeyView& user, std::span<const KeyView> items);
-  /// Gives the events of `from` to `into`; true when there were any.
+  /// Gives the events and hides of `from` to `into`; true when there were any.
   Result<bool> merge(const KeyView& from, const KeyView& into);
   /// Calls row(user) for at most `limit` users, in a fixed order, behind `after`.
   Result<void> users(const std::optional<KeyView>& after, std::size_t limit,

@@ -81,9 +81,12 @@ template <HashableItem Item>
     return std::string(IntegerItem<Item> ? "i" : "b").append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
 }
-/// The item again; nothing where it is of another kind, or an integer type is too narrow for it.
+/// What a text can be read back as.
 template <class Item>
-requires IntegerItem<Item> || std::constructible_from<Item, std::string>
+concept ItemOfText = IntegerItem<Item> || std::constructible_from<Item, std::string>;
+
+/// The item again; nothing where it is of another kind, or an integer type is too narrow for it.
+template <ItemOfText Item>
 [[nodiscard]] std::optional<Item> item_of_text(std::string_view text) {
   const char kind = IntegerItem<Item> ? 'i' : StringItem<Item> ? 't' : 'b';
   if (text.empty() || text[0] != kind) return std::nullopt;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "seenby/hash.hpp"
 #include "seenby/histories/history.hpp"
 #include "seenby/result.hpp"
+#include "seenby/stores/exact_items.hpp"
 #include "seenby/stores/filter_store.hpp"
 #include "seenby/stores/record_many.hpp"
 #include "seenby/stores/slice_clock.hpp"
@@ -28,13 +30,17 @@ namespace seenby {
 ///     seenby::MemoryHistory<User, Item> seen;
 ///     seenby::SeenFilter filter{seenby::HistoryStore{seen, {.window = 30 * 24h}}};
 ///
-/// A check is one query a user; a user without a row is known and saw nothing. Of the policy only window, clock, seed
+/// Over a HidingHistory it is a HidingStore: hides are the history's own, for every process that reads it. A check is
+/// one query a user; a user without a row is known and saw nothing. Of the policy only window, clock, seed
 /// and users_per_request say anything; the window is exact, and what leaves it stays in the history. Give the facade
 /// no second history: this one is written already. The history must outlive the store.
 ///
 /// Thread safety: the history's.
 template <HistoryLike History, Hasher Hash = Xxh3Hash>
 class HistoryStore {
+  // A hide is handed on as text.
+  static constexpr bool keeps_hides = HidingHistory<History> && detail::ItemOfText<typename History::item_type>;
+
  public:
   using user_type = typename History::user_type;  ///< who sees
   using item_type = typename History::item_type;  ///< the history's items
@@ -59,15 +65,16 @@ class HistoryStore {
                                             std::span<std::uint8_t> seen_by, std::span<UserStatus> status) const {
     std::fill(seen_by.begin(), seen_by.end(), std::uint8_t{0});
     std::vector<std::uint8_t> seen(batch.size());
+    std::vector<std::uint8_t> hides(HidingHistory<History> ? batch.size() : 0);
     const auto items = items_of(batch);
     const Time since = window_start(policy_.clock(), policy_.window);
     for (std::size_t i = 0; i < users.size(); ++i) {
-      auto done = history_->contains(users[i], std::span<const item_type>(items), std::span(seen), since);
+      auto done = look_up(users[i], items, seen, hides, since);
       if (!done) {
         status[i] = {UserState::unreachable, std::make_shared<const Error>(std::move(done).error())};
         continue;
       }
-      status[i] = {UserState::known, nullptr};
+      status[i] = {UserState::known, nullptr, hidden_of(batch.digests, hides)};
       for (std::size_t j = 0; j < seen.size(); ++j) seen_by[j] = static_cast<std::uint8_t>(seen_by[j] + seen[j]);
     }
   }
@@ -114,6 +121,40 @@ class HistoryStore {
   }
   /// Nothing to do: a user without a row is known.
   Result<void> create(const user_type&) { return {}; }
+  /// As HidingStore: in the history. Errors: its own; parameter_mismatch for an item of another kind.
+  Result<std::size_t> hide(const user_type& user, std::span<const HiddenItem> items) requires keeps_hides {
+    std::vector<Hide<item_type>> hides;
+    for (const HiddenItem& hidden : items) {
+      auto item = detail::item_of_text<item_type>(hidden.text);
+      if (!item) {
+        std::string message = "seenby: expected an item to hide of the history's kind, ";
+        message.append(to_string(item_kind<item_type>)).append(", got another, or one that is too large for it");
+        return Error{ErrorCode::parameter_mismatch, std::move(message)};
+      }
+      hides.push_back({*std::move(item), hidden.at});
+    }
+    return history_->hide(user, std::span<const Hide<item_type>>(hides));
+  }
+  /// Takes hides back; returns how many there were. Two queries: a digest names an item among those that are hidden.
+  Result<std::size_t> unhide(const user_type& user, std::span<const Digest> digests) requires keeps_hides {
+    auto hides = history_->hidden(user);
+    if (!hides) return std::move(hides).error();
+    std::vector<item_type> items;
+    for (const auto& hide : *hides) {
+      if (std::find(digests.begin(), digests.end(), hash_(hide.item)) != digests.end()) items.push_back(hide.item);
+    }
+    return history_->unhide(user, std::span<const item_type>(items));
+  }
+  /// The user's hides.
+  [[nodiscard]] Result<std::vector<HiddenItem>> hidden(const user_type& user) const requires keeps_hides {
+    auto hides = history_->hidden(user);
+    if (!hides) return std::move(hides).error();
+    std::vector<HiddenItem> items;
+    for (const auto& [item, at] : *hides) items.push_back({hash_(item), detail::text_of_item(item), at});
+    return items;
+  }
+  /// Nothing to do: every answer is exact.
+  void keep_last(std::size_t) const noexcept requires keeps_hides {}
   /// Deletes the user's rows; true when there were any.
   Result<bool> forget(const user_type& user) { return history_->forget(user); }
   /// Gives the rows of `from` to `into`.
@@ -132,6 +173,23 @@ class HistoryStore {
   }
 
  private:
+  Result<void> look_up(const user_type& user, std::span<const item_type> items, std::span<std::uint8_t> seen,
+                       std::span<std::uint8_t> hides, Time since) const {
+    if constexpr (HidingHistory<History>) {
+      return history_->contains(user, items, seen, hides, since);
+    } else {
+      return history_->contains(user, items, seen, since);
+    }
+  }
+  /// Null where none is hidden.
+  [[nodiscard]] static std::shared_ptr<const ExactList> hidden_of(std::span<const Digest> digests,
+                                                                  std::span<const std::uint8_t> hides) {
+    ExactList list;
+    for (std::size_t i = 0; i < hides.size(); ++i) {
+      if (hides[i] != 0) list.push_back({digests[i]});
+    }
+    return list.empty() ? nullptr : std::make_shared<const ExactList>(std::move(list));
+  }
   /// The history's own items; copied where a batch holds views of them.
   template <class Item>
   [[nodiscard]] static auto items_of(const ItemBatch<Item>& batch) {

@@ -86,6 +86,30 @@ local function add(items, events, item, at, numbers)
 end
 )lua";
 
+/// A hide's value is its place in the order and its time, in decimal.
+constexpr const char* add_hides = R"lua(
+local function next_place(hides)
+  local last = 0
+  for _, value in ipairs(redis.call('HVALS', hides)) do last = math.max(last, tonumber(string.match(value, '^%d+'))) end
+  return last + 1
+end
+-- Hides an item that is not hidden at the next place; which place comes then.
+local function hide(hides, item, at, place)
+  return place + redis.call('HSETNX', hides, item, string.format('%.0f %s', place, at))
+end
+)lua";
+
+const Script& hide_script() {
+  // ARGV: item and time, two arguments a hide.
+  static const Script script(std::string(add_hides) + R"lua(
+local first = next_place(KEYS[1])
+local place = first
+for i = 1, #ARGV, 2 do place = hide(KEYS[1], ARGV[i], ARGV[i + 1], place) end
+return place - first
+)lua");
+  return script;
+}
+
 const Script& append_script() {
   // Behind ARGV 3: item, time and event, three arguments an event.
   static const Script script(std::string(trim_items) + R"lua(
@@ -102,16 +126,24 @@ return fresh
 }
 
 const Script& merge_script() {
-  // KEYS: items and events of one user, then of the other who gets them.
-  static const Script script(std::string(trim_items) + R"lua(
+  // KEYS: items, events and hides of one user, then of the other who gets them.
+  static const Script script(std::string(trim_items) + add_hides + R"lua(
 local list = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 for i = 1, #list, 2 do
-  add(KEYS[3], KEYS[4], list[i], list[i + 1], redis.call('HGET', KEYS[2], list[i]) or '')
-  redis.call('ZADD', KEYS[3], 'GT', list[i + 1], list[i])
+  add(KEYS[4], KEYS[5], list[i], list[i + 1], redis.call('HGET', KEYS[2], list[i]) or '')
+  redis.call('ZADD', KEYS[4], 'GT', list[i + 1], list[i])
 end
-redis.call('DEL', KEYS[1], KEYS[2])
-trim(KEYS[3], KEYS[4])
-return #list > 0 and 1 or 0
+local hidden, order = redis.call('HGETALL', KEYS[3]), {}
+for i = 1, #hidden, 2 do
+  local place, at = string.match(hidden[i + 1], '^(%d+) (.*)$')
+  order[#order + 1] = {tonumber(place), hidden[i], at}
+end
+table.sort(order, function(a, b) return a[1] < b[1] end)
+local place = next_place(KEYS[6])
+for _, each in ipairs(order) do place = hide(KEYS[6], each[2], each[3], place) end
+redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
+trim(KEYS[4], KEYS[5])
+return #list + #order > 0 and 1 or 0
 )lua");
   return script;
 }
@@ -154,6 +186,7 @@ struct HistoryLog::State {
     return options.prefix + "{" + (is_plain_tag(name) ? name : escaped_tag(name)) + "}";
   }
   [[nodiscard]] static std::string events_of(const std::string& key) { return key + ":events"; }
+  [[nodiscard]] static std::string hides_of(const std::string& key) { return key + ":hides"; }
 
   /// What is older is not there any more.
   [[nodiscard]] Time since(Time asked) const {
@@ -290,18 +323,28 @@ Result<std::size_t> HistoryLog::append(std::span<const KeyedEvent> events) {
 }
 
 Result<void> HistoryLog::contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,
-                                  Time since) const {
-  Command command;
-  command.reads_only().add("ZMSCORE").add_key(state_->key(user));
-  for (const KeyView& item : items) command.add(text_of(item));
-  auto reply = state_->ask(command);
-  if (!reply) return std::move(reply).error();
-  const Reply::Array* scores = reply->array();
-  if (scores == nullptr || scores->size() != items.size()) return unexpected(*reply, "scores", command.key());
+                                  std::span<std::uint8_t> hides, Time since) const {
+  const std::string key = state_->key(user);
+  std::vector<Command> batch(hides.empty() ? 1 : 2);
+  batch[0].reads_only().add("ZMSCORE").add_key(key);
+  if (!hides.empty()) batch[1].reads_only().add("HMGET").add_key(State::hides_of(key));
+  for (Command& command : batch) {
+    for (const KeyView& item : items) command.add(text_of(item));
+  }
+  auto replies = execute_batch(*state_->executor, batch, Deadline::after(state_->timeout));
+  if (!replies) return named(std::move(replies).error(), key);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const Reply& reply = (*replies)[i];
+    if (const Error* error = reply.error()) return named(*error, batch[i].key());
+    if (reply.array() == nullptr || reply.array()->size() != items.size()) {
+      return unexpected(reply, "an answer an item", batch[i].key());
+    }
+  }
   const Time from = state_->since(since);
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::string* score = (*scores)[i].string();
+    const std::string* score = (*(*replies)[0].array())[i].string();
     out[i] = score != nullptr && time_of_score(*score) >= from ? 1 : 0;
+    if (!hides.empty()) hides[i] = (*(*replies)[1].array())[i].is_nil() ? 0 : 1;
   }
   return {};
 }
@@ -323,10 +366,60 @@ Result<void> HistoryLog::seen_since(const KeyView& user, Time since,
   return {};
 }
 
+Result<std::size_t> HistoryLog::hide(const KeyView& user, std::span<const Hide<KeyView>> hides) {
+  const std::string key = State::hides_of(state_->key(user));
+  std::vector<std::string> texts;
+  for (const auto& [item, at] : hides) {
+    texts.push_back(text_of(item));
+    texts.push_back(score_of(at));
+  }
+  const std::string_view keys[] = {key};
+  const std::vector<std::string_view> arguments(texts.begin(), texts.end());
+  auto added = state_->run(hide_script(), keys, arguments);
+  if (!added) return std::move(added).error();
+  return static_cast<std::size_t>(*added);
+}
+
+Result<std::size_t> HistoryLog::unhide(const KeyView& user, std::span<const KeyView> items) {
+  Command command;
+  command.add("HDEL").add_key(State::hides_of(state_->key(user)));
+  for (const KeyView& item : items) command.add(text_of(item));
+  auto taken = state_->ask_number(command);
+  if (!taken) return std::move(taken).error();
+  return static_cast<std::size_t>(*taken);
+}
+
+Result<void> HistoryLog::hidden(const KeyView& user, const std::function<void(const KeyView&, Time)>& row) const {
+  struct Placed {
+    std::uint64_t place = 0;
+    const std::string* item = nullptr;
+    std::int64_t at = 0;
+  };
+  Command command;
+  command.reads_only().add("HGETALL").add_key(State::hides_of(state_->key(user)));
+  auto reply = state_->ask(command);
+  if (!reply) return std::move(reply).error();
+  const Reply::Array* list = reply->array();
+  if (list == nullptr) return unexpected(*reply, "items with their places", command.key());
+  std::vector<Placed> hides;
+  for (std::size_t i = 0; i + 1 < list->size(); i += 2) {
+    Placed hide{.item = (*list)[i].string()};
+    const std::string* value = (*list)[i + 1].string();
+    if (hide.item == nullptr || value == nullptr) return unexpected((*list)[i], "a hidden item", command.key());
+    const char* const end = value->data() + value->size();
+    const char* const gap = std::from_chars(value->data(), end, hide.place).ptr;
+    if (gap != end) std::from_chars(gap + 1, end, hide.at);
+    hides.push_back(hide);
+  }
+  std::sort(hides.begin(), hides.end(), [](const Placed& a, const Placed& b) { return a.place < b.place; });
+  for (const Placed& hide : hides) { row(key_of(*hide.item, state_->item_kind), Time{std::chrono::seconds{hide.at}}); }
+  return {};
+}
+
 Result<bool> HistoryLog::forget(const KeyView& user) {
   const std::string key = state_->key(user);
   Command command;
-  command.add("DEL").add_key(key).add(State::events_of(key));
+  command.add("DEL").add_key(key).add(State::events_of(key)).add(State::hides_of(key));
   auto gone = state_->ask_number(command);
   if (!gone) return std::move(gone).error();
   return *gone != 0;
@@ -350,7 +443,9 @@ Result<bool> HistoryLog::merge(const KeyView& from, const KeyView& into) {
   const std::string source_events = State::events_of(source);
   const std::string target_events = State::events_of(target);
   const auto limits = state_->limits();
-  const std::array<std::string_view, 4> keys{source, source_events, target, target_events};
+  const std::string source_hides = State::hides_of(source);
+  const std::string target_hides = State::hides_of(target);
+  const std::array<std::string_view, 6> keys{source, source_events, source_hides, target, target_events, target_hides};
   const std::array<std::string_view, 3> arguments{limits[0], limits[1], limits[2]};
   auto moved = state_->run(merge_script(), keys, arguments);
   if (!moved && moved.error().message.find("CROSSSLOT") != std::string::npos) {
