@@ -5,8 +5,9 @@
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
-#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -17,14 +18,15 @@
 
 #include "seenby/select/namespace.hpp"
 #include "support/test_clock.hpp"
+#include "support/wait_until.hpp"
 
 namespace {
 
-using namespace std::chrono_literals;
 using seenby::Error;
 using seenby::ErrorCode;
 using seenby::Result;
 using seenby::test::TestClock;
+using seenby::test::wait_until;
 using Path = seenby::ReadPath<std::string, std::string>;
 using Gate = seenby::ExistenceGate<std::string>;
 
@@ -36,7 +38,7 @@ struct Backend {
   std::atomic<int> cache_reads{0};
   std::atomic<int> database_reads{0};
   std::atomic<bool> cache_down{false};
-  std::chrono::milliseconds database_takes{0};
+  std::function<void()> before_answer{};  // once the row is read
 
   [[nodiscard]] seenby::ReadStages<std::string, std::string> stages() {
     return {.cache = [this](const std::string& id) -> Result<std::optional<std::string>> {
@@ -53,7 +55,7 @@ struct Backend {
                 const std::lock_guard lock(mutex);
                 if (const auto found = rows.find(id); found != rows.end()) row = found->second;
               }
-              std::this_thread::sleep_for(database_takes);
+              if (before_answer) before_answer();
               return row;
             },
             .fill_cache =
@@ -113,22 +115,28 @@ TEST_CASE("Concurrent misses of one id share one database read, of two ids they 
   Backend backend;
   backend.rows["a"] = "A";
   backend.rows["b"] = "B";
-  backend.database_takes = 200ms;
   Path path(gate, backend.stages());
+  std::atomic<bool> together{false};
+  std::atomic<bool> alone{false};
+  // Neither read ends before all six others wait for one of them.
+  backend.before_answer = [&] {
+    if (!wait_until([&] { return together || (together = path.waiting() == 6); })) alone = true;
+  };
   std::atomic<int> wrong{0};
-  {
-    std::vector<std::jthread> callers;
-    for (int i = 0; i < 8; ++i) {
-      callers.emplace_back([&, i] {
-        const std::string id = i % 2 == 0 ? "a" : "b";
-        const auto record = path.find(id);
-        if (!record || *record != (i % 2 == 0 ? "A" : "B")) ++wrong;
-      });
-    }
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([&, i] {
+      const std::string id = i % 2 == 0 ? "a" : "b";
+      const auto record = path.find(id);
+      if (!record || *record != (i % 2 == 0 ? "A" : "B")) ++wrong;
+    });
   }
+  for (std::thread& caller : callers) caller.join();
+  REQUIRE_FALSE(alone);
   CHECK(wrong == 0);
   CHECK(backend.database_reads == 2);
   CHECK(path.counters().shared == 6);
+  CHECK(path.waiting() == 0);
 }
 
 TEST_CASE("A record that became visible while another call read is not taken for absent",
@@ -136,18 +144,25 @@ TEST_CASE("A record that became visible while another call read is not taken for
   const TestClock clock;
   Gate gate(options(clock));
   Backend backend;
-  backend.database_takes = 200ms;
   Path path(gate, backend.stages());
-  const std::jthread early([&] { (void)path.find("new"); });
-  const auto deadline = std::chrono::steady_clock::now() + 30s;
-  while (backend.database_reads == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-  REQUIRE(backend.database_reads == 1);
+  std::latch looked{1};
+  std::atomic<bool> joined{true};
+  backend.before_answer = [&] {
+    if (backend.database_reads > 1) return;
+    looked.count_down();
+    joined = wait_until([&] { return path.waiting() == 1; });
+  };
+  std::thread early([&] { (void)path.find("new"); });
+  looked.wait();
   gate.add("new");
   {
     const std::lock_guard lock(backend.mutex);
     backend.rows["new"] = "here";
   }
-  CHECK(path.find("new").value() == "here");
+  const auto late = path.find("new");
+  early.join();
+  REQUIRE(joined);
+  CHECK(late.value() == "here");
 }
 
 TEST_CASE("What the database throws reaches every caller, and the next call asks again", "[gate]") {
@@ -181,6 +196,29 @@ TEST_CASE("One tenant's id says nothing of another's, and a positive grants no a
   gate.add(rival("secret"));
   CHECK(gate.check(rival("secret")) == seenby::Existence::maybe);
   CHECK(path.find(rival("secret")).value() == std::nullopt);
+}
+
+TEST_CASE("One type of resource says nothing of another, in gates apart or by the type in the key", "[gate][004-06]") {
+  const TestClock clock;
+  Gate posts(options(clock));
+  Gate products(options(clock));
+  for (Gate* const gate : {&posts, &products}) gate->begin_rebuild(100).commit();
+  products.add("7");
+  CHECK(products.check("7") == seenby::Existence::maybe);
+  CHECK(posts.check("7") == seenby::Existence::absent);
+
+  Gate all(options(clock));
+  Backend backend;
+  const seenby::Namespace post{"post"};
+  const seenby::Namespace product{"product"};
+  all.begin_rebuild(100).commit();
+  all.add(product("7"));
+  backend.rows[product("7")] = "a chair";
+  Path path(all, backend.stages());
+  CHECK(path.find(product("7")).value() == "a chair");
+  CHECK(all.check(post("7")) == seenby::Existence::absent);
+  CHECK(path.find(post("7")).value() == std::nullopt);
+  CHECK(backend.database_reads == 1);
 }
 
 TEST_CASE("A file is given out after gate, metadata and permission, in this order", "[gate][004-06][004-20]") {

@@ -75,6 +75,8 @@ class ReadPath {
             .database_failures = counters_.sum(at_database_failures),
             .shared = counters_.sum(at_shared)};
   }
+  /// Calls that wait for another call's read at this moment.
+  [[nodiscard]] std::uint64_t waiting() const noexcept { return flights_.waiting(); }
   /// How long cache lookups took.
   [[nodiscard]] const LatencyHistogram& cache_latency() const noexcept { return cache_latency_; }
   /// How long database reads took.

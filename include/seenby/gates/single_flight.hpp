@@ -3,7 +3,9 @@
 // SingleFlight: of many concurrent calls for one key, one does the work and the others get its answer.
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -35,11 +37,12 @@ class SingleFlight {
       auto [entry, leads] = shard.flights.try_emplace(key, nullptr);
       if (!leads) {
         flight = entry->second;
+        waiting_.fetch_add(1, std::memory_order_relaxed);
       } else {
         entry->second = std::make_shared<Flight>();
       }
     }
-    if (flight != nullptr) return flight->wait();
+    if (flight != nullptr) return flight->wait(waiting_);
     try {
       Value value = std::forward<Function>(function)();
       land(shard, key, value, nullptr);
@@ -50,12 +53,16 @@ class SingleFlight {
     }
   }
 
+  /// Calls that wait for another's answer at this moment.
+  [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
+
  private:
   class Flight {
    public:
-    Answer wait() {
+    Answer wait(std::atomic<std::uint64_t>& waiting) {
       std::unique_lock lock(mutex_);
       landed_.wait(lock, [&] { return value_ || failure_; });
+      waiting.fetch_sub(1, std::memory_order_relaxed);
       if (failure_) std::rethrow_exception(failure_);
       return {*value_, true};
     }
@@ -86,6 +93,7 @@ class SingleFlight {
     flight->land(std::move(value), std::move(failure));
   }
   std::array<Shard, 32> shards_;
+  std::atomic<std::uint64_t> waiting_{0};
 };
 
 }  // namespace seenby
