@@ -17,9 +17,11 @@
 
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/select/shared_pool.hpp"
+#include "seenby/stores/memory_store.hpp"
 #include "support/allocations.hpp"
 #include "support/exact_store.hpp"
 #include "support/picks.hpp"
+#include "support/wait_until.hpp"
 
 using namespace seenby;
 using test::Ids;
@@ -127,9 +129,11 @@ TEST_CASE("a remote store gets one question for all pools", "[000-05]") {
   CHECK(filter.store().state().checks == 0);
 }
 
-TEST_CASE("pages from four pools under refreshes keep their places, mix no versions and allocate nothing once warm",
-          "[concurrent][000-23][002-18]") {
-  Filter filter{test::ExactStore<>{}};
+namespace {
+
+/// Pages for alice, who has seen 0 to 19, from four pools, one of which is refreshed all the time.
+template <class AnyFilter>
+void pages_under_refreshes(AnyFilter filter) {
   REQUIRE(filter.record_all(alice, range(0, 20)));
   const CandidatePool followed{range(0, 100)};
   const CandidatePool discovery{range(80, 200)};
@@ -144,11 +148,13 @@ TEST_CASE("pages from four pools under refreshes keep their places, mix no versi
       versions = v;
     }
   });
-  Mixer mixer{filter};
+  PageMixer<AnyFilter, std::uint64_t> mixer{filter};
   const Ids users{alice};
   std::uint64_t wrong = 0;
+  std::uint64_t seen_before = 0;
   std::uint64_t allocated = 0;
-  for (int request = 0; request < 5'000 || versions < 100; ++request) {
+  int requests = 0;
+  const auto request = [&] {
     const auto cost = test::allocations_of([&] {
       const auto now = trending.read();
       const std::array pools{Share::share(followed, 0.4), Share::share(discovery, 0.3),
@@ -157,15 +163,36 @@ TEST_CASE("pages from four pools under refreshes keep their places, mix no versi
       const std::uint64_t version = (*now)[0] / 1'000;
       wrong +=
           page.size() == 20 && from_pool(page, 0) == 8 && from_pool(page, 1) == 6 && from_pool(page, 2) == 4 ? 0U : 1U;
-      for (const auto& pick : page) wrong += pick.pool == 2 && pick.item / 1'000 != version ? 1U : 0U;
+      for (const auto& pick : page) {
+        wrong += pick.pool == 2 && pick.item / 1'000 != version ? 1U : 0U;
+        seen_before += pick.pool < 2 && pick.item < 20 ? 1U : 0U;
+      }
       for (std::size_t i = 0; i < page.size(); ++i) {
         for (std::size_t j = 0; j < i; ++j) wrong += page[i].item == page[j].item ? 1U : 0U;
       }
     });
-    if (request > 500) allocated += cost.count;
-  }
+    if (++requests > 500) allocated += cost.count;
+  };
+  const bool refreshed = test::wait_until([&] {
+    for (int i = 0; i < 500; ++i) request();
+    return requests >= 5'000 && versions >= 100;
+  });
   stop = true;
   refresher.join();
+  REQUIRE(refreshed);
   CHECK(wrong == 0);
+  CHECK(seen_before == 0);
   CHECK(allocated == 0);
+}
+
+}  // namespace
+
+TEST_CASE("pages from four pools under refreshes keep their places, mix no versions and allocate nothing once warm",
+          "[concurrent][000-23][002-18]") {
+  pages_under_refreshes(Filter{test::ExactStore<>{}});
+}
+
+TEST_CASE("pages over a MemoryStore keep their places under refreshes, and allocate nothing once warm",
+          "[concurrent][000-23][002-18]") {
+  pages_under_refreshes(SeenFilter{MemoryStore<std::uint64_t>{{.wrong_hide_rate = 0.01}}});
 }

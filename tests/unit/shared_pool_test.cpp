@@ -3,18 +3,21 @@
 
 #include "seenby/select/shared_pool.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "seenby/select/seen_filter.hpp"
 #include "support/allocations.hpp"
 #include "support/exact_store.hpp"
 #include "support/picks.hpp"
+#include "support/wait_until.hpp"
 
 using namespace seenby;
 using test::Ids;
@@ -52,8 +55,7 @@ TEST_CASE("a refresh waits while both versions before the newest are read, and n
     shared.refresh(range(0, 4));
     refreshed = true;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  CHECK_FALSE(refreshed);
+  CHECK_FALSE(test::wait_until([&] { return refreshed.load(); }, std::chrono::milliseconds{20}));
   CHECK(shared.read()->size() == 3);
   CHECK((*oldest)->size() == 1);
   CHECK(middle->size() == 2);
@@ -85,7 +87,7 @@ TEST_CASE("no request mixes two versions of a pool that is refreshed all the tim
   std::uint64_t newest = 0;
   std::uint64_t mixed = 0;
   std::uint64_t allocated = 0;
-  for (int request = 0; request < 20'000 || versions < 100; ++request) {
+  const auto request = [&] {
     const auto count = [&] {
       const auto pool = shared.read();
       filter.select_unseen(*pool, users, options, page);
@@ -94,12 +96,67 @@ TEST_CASE("no request mixes two versions of a pool that is refreshed all the tim
       mixed += version < newest || page.size() != (version == 0 ? 100 : 50 + version % 50) ? 1U : 0U;
       newest = version;
     };
-    const auto cost = test::allocations_of(count);
-    allocated += cost.count;
-  }
+    allocated += test::allocations_of(count).count;
+  };
+  int requests = 0;
+  const bool refreshed = test::wait_until([&] {
+    for (int i = 0; i < 1'000; ++i, ++requests) request();
+    return requests >= 20'000 && versions >= 100;
+  });
   stop = true;
   refresher.join();
+  REQUIRE(refreshed);
   CHECK(mixed == 0);
   CHECK(allocated == 0);
   CHECK(newest > 0);
+}
+
+namespace {
+
+/// XXH3 that takes its time over the last item of a version, so that there is always one half filled.
+struct SlowHash : Xxh3Hash {
+  template <HashableItem T>
+  [[nodiscard]] Digest operator()(const T& item) const noexcept {
+    if constexpr (std::is_same_v<T, std::uint64_t>) {
+      if (item % 1'000 == 63) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+    return Xxh3Hash::operator()(item);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a reader that is interrupted before it is counted does not get a version that is being filled",
+          "[concurrent][000-23]") {
+  // Version v holds v * 1000 and the 63 numbers behind it.
+  SharedPool<std::uint64_t, SlowHash> shared{range(0, 64)};
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> torn{0};
+  std::uint64_t readings = 0;
+  std::thread reader([&] {
+    for (; !stop; ++readings) {
+      const auto pool = shared.read();
+      torn += pool->distinct().digests.back() == Xxh3Hash{}(pool->items().back()) ? 0U : 1U;
+    }
+  });
+  // They take the processors away from the reader wherever it happens to be, for some refreshes.
+  std::vector<std::thread> others(2 * std::max(1U, std::thread::hardware_concurrency()));
+  for (std::thread& other : others) {
+    other = std::thread([&] {
+      while (!stop) {}
+    });
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{3};
+  std::uint64_t version = 0;
+  while (torn == 0 && std::chrono::steady_clock::now() < end) {
+    ++version;
+    shared.refresh(range(version * 1'000, version * 1'000 + 64));
+  }
+  stop = true;
+  reader.join();
+  for (std::thread& other : others) other.join();
+  INFO(version << " refreshes, " << readings << " readings");
+  CHECK(torn == 0);
+  CHECK(version > 10);
+  CHECK(readings > 1'000);
 }
