@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// Items by number, and the items that a page shows.
+// Two users, items by number, and the items that a page shows.
 
 #include <cstdint>
 #include <numeric>
@@ -9,6 +9,9 @@
 #include "seenby/select/selection.hpp"
 
 namespace seenby::test {
+
+inline constexpr std::uint64_t alice = 1;
+inline constexpr std::uint64_t bob = 2;
 
 using Ids = std::vector<std::uint64_t>;
 

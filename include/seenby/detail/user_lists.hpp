@@ -26,16 +26,15 @@ class UserLists {
   /// No user has an entry: one load, for hot paths.
   [[nodiscard]] bool empty() const noexcept { return users_.load(std::memory_order_relaxed) == 0; }
 
-  /// Calls change(list) with the user's list, new if need be; an empty one is dropped afterwards.
+  /// Calls change(list) with the user's list, new if need be; an empty one is dropped afterwards, though change throws.
   template <class Change>
   auto change(const Key& user, Change&& change) {
     Shard& shard = shard_of(user);
     const std::unique_lock lock(shard.mutex);
     const auto [at, is_new] = shard.lists.try_emplace(user);
     if (is_new) users_.fetch_add(1, std::memory_order_relaxed);
-    auto result = change(at->second);
-    if (at->second.empty()) drop(shard, at);
-    return result;
+    const DropIfEmpty tidy{*this, shard, at};
+    return change(at->second);
   }
   /// As change, for a user that has a list; does nothing for others.
   template <class Edit>
@@ -44,9 +43,8 @@ class UserLists {
     const std::unique_lock lock(shard.mutex);
     const auto found = shard.lists.find(user);
     if (found == shard.lists.end()) return false;
-    const bool result = edit(found->second);
-    if (found->second.empty()) drop(shard, found);
-    return result;
+    const DropIfEmpty tidy{*this, shard, found};
+    return edit(found->second);
   }
   /// Calls read(list) if the user has one.
   template <class Read>
@@ -80,6 +78,7 @@ class UserLists {
     if (!source.lists.contains(from)) return;
     const auto [at, is_new] = target.lists.try_emplace(into);
     if (is_new) users_.fetch_add(1, std::memory_order_relaxed);
+    const DropIfEmpty tidy{*this, target, at};
     const auto found = source.lists.find(from);  // looked up now: the new list may have moved the table
     join(found->second, at->second);
     drop(source, found);
@@ -124,6 +123,14 @@ class UserLists {
     mutable std::shared_mutex mutex;
     Lists lists;
     Time purged_at = Time::min();
+  };
+  struct DropIfEmpty {
+    UserLists& lists;
+    Shard& shard;
+    typename Lists::iterator at;
+    ~DropIfEmpty() {
+      if (at->second.empty()) lists.drop(shard, at);
+    }
   };
   void drop(Shard& shard, typename Lists::iterator at) {
     shard.lists.erase(at);
