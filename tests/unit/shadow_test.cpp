@@ -10,19 +10,15 @@
 #include "seenby/stores/blob_store.hpp"
 #include "support/map_blobs.hpp"
 #include "support/picks.hpp"
+#include "support/test_clock.hpp"
 
 using namespace seenby;
+using test::alice;
+using test::bob;
 using test::Ids;
 using test::MapBlobs;
 using test::range;
 using Store = BlobStore<MapBlobs>;
-
-namespace {
-
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
-
-}  // namespace
 
 namespace {
 
@@ -44,6 +40,21 @@ TEST_CASE("shadow mode measures the wrong-hide rate and finds no false negative"
   CHECK(counters.shadow_wrong_hides > 0);
   CHECK(counters.shadow_false_negatives == 0);
   CHECK(counters.shadow_underfilled == 1);
+}
+
+TEST_CASE("an event that arrives late does not make the shadow forget a later one") {
+  test::TestClock clock;
+  SeenFilter filter{
+      Store{MapBlobs{}, {.wrong_hide_rate = 1e-6, .window = 10 * test::day, .slices = 10, .clock = clock.clock()}}};
+  filter.shadow(1);
+  REQUIRE(filter.record(alice, 7));
+  REQUIRE(filter.record(alice, 7, clock.now() - 9 * test::day));
+  clock.advance(4 * test::day);  // the late one has left the window
+  const CandidatePool pool{Ids{7}};
+  CHECK(filter.select_unseen(pool, {alice}).empty());
+  CHECK(filter.counters().shadow_requests == 1);
+  CHECK(filter.counters().shadow_fresh == 0);
+  CHECK(filter.counters().shadow_wrong_hides == 0);
 }
 
 TEST_CASE("shadow mode finds a filter that lost its items, and leaves out users whose past it does not know") {

@@ -179,7 +179,10 @@ class Shadow final : public Referee {
     const std::lock_guard lock(mutex_);
     const auto found = users_.find(user);
     if (found == users_.end() || !found->second.tracked) return;
-    for (const Digest item : items) found->second.items[item.value] = {now, pending};
+    for (const Digest item : items) {
+      Entry& entry = found->second.items.try_emplace(item.value, Entry{now}).first->second;
+      entry = {std::max(entry.at, now), pending};  // an event may arrive late
+    }
   }
 
   std::uint64_t limit_;
