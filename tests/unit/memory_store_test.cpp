@@ -231,6 +231,28 @@ TEST_CASE("a missing user is created from the history [002-15]", "[002-15]") {
   CHECK(store.counters().records == 1);
 }
 
+TEST_CASE("what a missing user's history holds already is not newly added") {
+  for (const bool windowed : {false, true}) {
+    INFO((windowed ? "a window" : "no window"));
+    Store store{windowed ? seenby::StorePolicy{.window = std::chrono::hours{240}, .slices = 10}
+                         : seenby::StorePolicy{}};
+    const seenby::Time now = store.policy().clock();
+    store.set_replay([now](const std::uint64_t&, seenby::Time) -> seenby::Result<std::vector<seenby::SeenDigest>> {
+      std::vector<seenby::SeenDigest> history;
+      for (const Digest digest : digests_of(0, 5)) history.push_back({digest, now});
+      return history;
+    });
+    CHECK(store.record_digests(1, digests_of(0, 2)).or_throw().newly_added == 0);
+    CHECK(store.record_digests(2, digests_of(4, 3)).or_throw().newly_added == 2);
+    // In an older slice than the history's.
+    const std::vector<Digest> late = digests_of(9, 2);
+    const seenby::ItemBatch<std::uint64_t> batch{{}, late};
+    CHECK(store.record(3, batch, now - std::chrono::hours{72}).or_throw().newly_added == 2);
+    CHECK(count_seen(store, 3, digests_of(0, 5)) == 5);
+    CHECK(count_seen(store, 3, late) == 2);
+  }
+}
+
 TEST_CASE("a missing user's history is read again for their own forget alone, and a few times at most") {
   Store store{{}, {.shards = 1}};
   std::uint64_t reads = 0;

@@ -276,19 +276,16 @@ inline void sort_by_slice(std::vector<SliceDigest>& digests) {
       digests.end());
 }
 
-/// What the last slice's insert added.
 template <std::size_t Words>
-std::size_t insert_by_slice(Shard<Words>& shard, const IndexKey<Words>& key, std::span<const SliceDigest> sorted,
-                            std::uint32_t newest) {
+void insert_by_slice(Shard<Words>& shard, const IndexKey<Words>& key, std::span<const SliceDigest> sorted,
+                     std::uint32_t newest) {
   std::vector<Digest> digests;
-  std::size_t added = 0;
   for (std::size_t i = 0; i < sorted.size();) {
     digests.clear();
     const std::uint32_t slice = sorted[i].slice;
     for (; i < sorted.size() && sorted[i].slice == slice; ++i) digests.push_back(sorted[i].digest);
-    added = shard.insert(key, digests, slice, newest).newly_added;
+    shard.insert(key, digests, slice, newest);
   }
-  return added;
 }
 
 /// Creates a missing user from their history and the batch. Until then they stay missing: no check is told "unseen" by
@@ -315,26 +312,25 @@ Result<RecordOutcome> MemoryCore<Words>::create_from_history(const User& user, s
       end();
       return std::move(history).error();
     }
-    const bool has_history = !history->empty();
-    for (const Digest digest : digests) history->push_back({digest, slice});
-    if (has_history) sort_by_slice(*history);
+    sort_by_slice(*history);
     RecordOutcome outcome;
     const bool done = state_->shards.locked(user.key, [&](Shard<Words>& shard) {
       if (!shard.end_creation(user.key, number)) return false;
       const bool is_new = shard.index.find(state_->context.space, user.key) == nullptr;
       try {
-        outcome.newly_added = insert_by_slice(shard, user.key, std::span<const SliceDigest>(*history), newest);
+        insert_by_slice(shard, user.key, std::span<const SliceDigest>(*history), newest);
+        // After the history, so that what it holds already is not counted as new.
+        if (!digests.empty()) outcome.newly_added = shard.insert(user.key, digests, slice, newest).newly_added;
       } catch (const std::bad_alloc&) {
         if (is_new) shard.erase(user.key);  // half a history would call the other half unseen
         throw;
       }
       shard.counters.records += digests.size();
-      shard.counters.rebuilds += has_history ? 1 : 0;
+      shard.counters.rebuilds += history->empty() ? 0U : 1U;
       state_->shards.split_if_crowded(shard);
       return true;
     });
     if (!done) continue;
-    outcome.newly_added = std::min(outcome.newly_added, digests.size());
     return outcome;
   }
   return Error{ErrorCode::unavailable,
