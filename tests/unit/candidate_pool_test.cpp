@@ -21,16 +21,11 @@
 #include "support/random.hpp"
 
 using namespace seenby;
+using test::alice;
+using test::bob;
 using test::Ids;
 using test::picked;
 using test::range;
-
-namespace {
-
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
-
-}  // namespace
 
 namespace {
 

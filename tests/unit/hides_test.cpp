@@ -14,17 +14,12 @@
 #include "support/test_clock.hpp"
 
 using namespace seenby;
+using test::alice;
+using test::bob;
 using test::Ids;
 using test::picked;
 using test::range;
 using Store = test::ExactStore<>;
-
-namespace {
-
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
-
-}  // namespace
 
 TEST_CASE("what a user hides stays hidden until it is unhidden, and can be listed", "[003-07]") {
   SeenFilter filter{Store{}};

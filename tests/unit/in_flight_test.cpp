@@ -13,17 +13,12 @@
 #include "support/test_clock.hpp"
 
 using namespace seenby;
+using test::alice;
+using test::bob;
 using test::Ids;
 using test::picked;
 using test::range;
 using Store = test::ExactStore<>;
-
-namespace {
-
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
-
-}  // namespace
 
 TEST_CASE("items in flight and the request's own are hidden at once, and no relaxation brings them back", "[002-11]") {
   Time now{std::chrono::seconds(1000)};

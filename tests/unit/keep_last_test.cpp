@@ -12,17 +12,12 @@
 #include "support/test_clock.hpp"
 
 using namespace seenby;
+using test::alice;
+using test::bob;
 using test::Ids;
 using test::picked;
 using test::range;
 using Store = test::ExactStore<>;
-
-namespace {
-
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
-
-}  // namespace
 
 TEST_CASE("the last items are exact: no relaxation brings them back, and no look-up is spent on them", "[003-07]") {
   MemoryHistory<std::uint64_t, std::uint64_t> history;

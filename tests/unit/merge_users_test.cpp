@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
 // SeenFilter::merge_users and forget: all or nothing, or finished by calling again.
 
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,8 +19,11 @@
 #include "support/failing_history.hpp"
 #include "support/picks.hpp"
 #include "support/test_clock.hpp"
+#include "support/wait_until.hpp"
 
 using namespace seenby;
+using test::alice;
+using test::bob;
 using test::Ids;
 using test::picked;
 using test::range;
@@ -24,8 +31,14 @@ using Store = test::ExactStore<>;
 
 namespace {
 
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
+/// Whether a thread of this process waits for another.
+bool sleeps(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("State:")) return line.find('S', 6) != std::string::npos;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -129,11 +142,15 @@ TEST_CASE("a record of the user who goes, while a merge runs, is in one place wh
   SeenFilter filter{Store{}, history};
   REQUIRE(filter.record_all(alice, range(0, 30)));
   std::thread writer;
+  std::atomic<pid_t> id{0};
   std::atomic<bool> recorded{false};
   // Between the history's merge and the store's: the record must wait, or its halves part.
   history.after_write = [&] {
-    writer = std::thread([&] { recorded = filter.record(alice, 77).has_value(); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    writer = std::thread([&] {
+      id = ::gettid();
+      recorded = filter.record(alice, 77).has_value();
+    });
+    (void)test::wait_until([&] { return recorded || sleeps(id); });
     CHECK_FALSE(recorded);
   };
   REQUIRE(filter.merge_users(alice, bob));
@@ -152,12 +169,18 @@ TEST_CASE("a record of a user who is being forgotten comes after it, whole", "[c
   SeenFilter filter{Store{}, history};
   REQUIRE(filter.record_all(alice, range(0, 30)));
   std::thread writer;
+  std::atomic<pid_t> id{0};
+  std::atomic<bool> recorded{false};
   history.after_write = [&] {
-    writer = std::thread([&] { (void)filter.record(alice, 77); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    writer = std::thread([&] {
+      id = ::gettid();
+      recorded = filter.record(alice, 77).has_value();
+    });
+    (void)test::wait_until([&] { return recorded || sleeps(id); });
   };
   REQUIRE(filter.forget(alice));
   writer.join();
+  CHECK(recorded);
   CHECK(filter.ask(alice, 77) == Answer::seen);
   CHECK(filter.ask(alice, 7) == Answer::unseen);
   CHECK(history.size(alice) == 1);

@@ -20,16 +20,11 @@
 #include "support/test_clock.hpp"
 
 using namespace seenby;
+using test::alice;
 using test::Ids;
 using test::picked;
 using test::range;
 using Store = test::ExactStore<>;
-
-namespace {
-
-constexpr std::uint64_t alice = 1;
-
-}  // namespace
 
 TEST_CASE("an event's own time counts, in the store and in the history") {
   test::TestClock clock;

@@ -19,18 +19,13 @@
 #include "support/picks.hpp"
 
 using namespace seenby;
+using test::alice;
+using test::bob;
 using test::Ids;
 using test::MapBlobs;
 using test::picked;
 using test::range;
 using Store = BlobStore<MapBlobs>;
-
-namespace {
-
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
-
-}  // namespace
 
 namespace {
 

@@ -14,17 +14,12 @@
 #include "support/picks.hpp"
 
 using namespace seenby;
+using test::alice;
+using test::bob;
 using test::Ids;
 using test::picked;
 using test::range;
 using Store = test::ExactStore<>;
-
-namespace {
-
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
-
-}  // namespace
 
 namespace {
 

@@ -16,17 +16,12 @@
 #include "support/picks.hpp"
 
 using namespace seenby;
+using test::alice;
+using test::bob;
 using test::Ids;
 using test::picked;
 using test::range;
 using Store = test::ExactStore<>;
-
-namespace {
-
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
-
-}  // namespace
 
 TEST_CASE("a selection holds only what neither of two users has seen, in ranking order", "[000-01][000-14]") {
   SeenFilter filter{Store{{.users_per_request = 2}}};

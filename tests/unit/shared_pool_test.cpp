@@ -20,15 +20,10 @@
 #include "support/wait_until.hpp"
 
 using namespace seenby;
+using test::alice;
 using test::Ids;
 using test::picked;
 using test::range;
-
-namespace {
-
-constexpr std::uint64_t alice = 1;
-
-}  // namespace
 
 TEST_CASE("a reading keeps its version while the pool is refreshed", "[000-23]") {
   SharedPool<std::uint64_t> shared{range(0, 3)};
