@@ -28,8 +28,6 @@ static_assert(HidingStore<Store>);
 
 namespace {
 
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
 const StorePolicy rare{.wrong_hide_rate = 1e-6, .users_per_request = 2};
 
 }  // namespace

@@ -29,8 +29,6 @@ static_assert(MarkingStore<Store> && ManyRecordingStoreFor<Store, std::uint64_t>
 
 namespace {
 
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
 const StorePolicy rare{.wrong_hide_rate = 1e-6, .users_per_request = 2};
 
 std::vector<Event> events_of(std::uint64_t users, std::uint64_t first, std::uint64_t each, Time when = {}) {

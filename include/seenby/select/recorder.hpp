@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -55,6 +56,7 @@ class Recorder {
   template <class Range>
   [[nodiscard]] std::vector<Digest> digests_of(const Range& items) const {
     std::vector<Digest> digests;
+    if constexpr (requires { std::ranges::size(items); }) digests.reserve(std::ranges::size(items));
     for (const auto& item : items) digests.push_back(store_.hasher()(item));
     return digests;
   }
@@ -109,15 +111,19 @@ class Recorder {
     const auto requests = groups.requests();
     FacadeCounters::Write failing{counters_, events.size()};
     std::vector<std::size_t> hashes;
+    hashes.reserve(requests.size());
     for (const auto& request : requests) hashes.push_back(UserKeyHash{}(user_key(request.user)));
     const WriteGate::Records among_others(exact_->gate, hashes);
     std::vector<UserRecorded<user_type>> users;
+    users.reserve(requests.size());
     for (const auto& request : requests) users.push_back({request.user, request.batch.size(), RecordOutcome{}});
     for (const auto& request : requests) begin_shadow(request);
     if constexpr (has_history) append_many(events, requests, users);
     // The history's errors are outcomes already.
     std::vector<RecordRequest<user_type, Handed>> durable;
     std::vector<std::size_t> of;
+    durable.reserve(users.size());
+    of.reserve(users.size());
     for (std::size_t i = 0; i < users.size(); ++i) {
       if (!users[i].outcome) continue;
       durable.push_back(requests[i]);
@@ -146,6 +152,7 @@ class Recorder {
         if (auto done = history_->append(events); !done) fail(done.error());
       } else {
         std::vector<SeenEvent<user_type, Handed>> copies;
+        copies.reserve(events.size());
         for (const auto& event : events) copies.push_back({event.user, hand_on(event.item), event.seen_at, event.id});
         if (auto done = history_->append(std::span<const SeenEvent<user_type, Handed>>(copies)); !done) {
           fail(done.error());

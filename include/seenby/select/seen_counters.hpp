@@ -41,8 +41,8 @@ struct SeenCounters {
 
 /// How long an observed SeenFilter's calls took, the store's and the history's part in them included.
 struct SeenLatencies {
-  LatencyHistogram::Snapshot request;  ///< of select_many: until the request's page was made
-  LatencyHistogram::Snapshot record;   ///< of record and record_all
+  LatencyHistogram::Snapshot request;  ///< of select_unseen; of select_many, one a page: until the page was made
+  LatencyHistogram::Snapshot record;   ///< of record, record_all and record_many: one a call
 };
 
 }  // namespace seenby

@@ -31,9 +31,10 @@ using SaltSource = std::function<std::optional<std::uint64_t>(const User&)>;
 ///
 /// The price: one candidate no longer serves all users with one digest. A check salts the batch for each user (a
 /// multiplication or two a candidate), and no pair kernel applies. Two users' records cannot be merged, since their
-/// digests have nothing in common. All else that the store can do it does salted: all users of all requests in one
-/// question where the store takes many, events at their time, ages, hides. Thread safety: the store's and the salt
-/// source's.
+/// digests have nothing in common. A store that heals a damaged value believes a hide whose digest is that of its text;
+/// a salted one never is, so the user's hides are lost with the value. All else that the store can do it does salted:
+/// all users of all requests in one question where the store takes many, events at their time, ages, hides. Thread
+/// safety: the store's and the salt source's.
 template <FilterStore Store>
 class SaltedStore {
  public:

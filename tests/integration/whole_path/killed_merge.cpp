@@ -32,8 +32,6 @@ using namespace std::chrono_literals;
 using Rows = SqliteHistory<std::uint64_t, std::uint64_t>;
 using Store = redis::RedisStore<std::uint64_t>;
 
-constexpr std::uint64_t alice = 1;
-constexpr std::uint64_t bob = 2;
 constexpr std::uint64_t carol = 3;
 
 /// How the step of this number, from 0, ends what is under way.
