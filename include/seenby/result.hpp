@@ -58,6 +58,11 @@ enum class ErrorCode : std::uint8_t {
   return "unnamed";
 }
 
+/// Whether the other side could not be asked at all: asking for something else now is as vain.
+[[nodiscard]] constexpr bool is_down(ErrorCode code) noexcept {
+  return code == ErrorCode::unreachable || code == ErrorCode::timed_out;
+}
+
 /// A typed error: the code to branch on, and a message that says what was expected, what arrived and for which key.
 struct Error {
   ErrorCode code = ErrorCode::io;  ///< what to branch on

@@ -121,6 +121,42 @@ TEST_CASE("A batch that Redis does not get is every user's error, and again reco
   CHECK(lost(filter, again) == 0);
 }
 
+TEST_CASE("In a batch each user that needs round trips of its own has a deadline of its own", "[redis][many]") {
+  RedisServer server("redis-server");
+  const auto counting = std::make_shared<CountingExecutor>(make_executor(server.socket_url()).value());
+  SeenFilter filter{Store{counting, rare, {.timeout = std::chrono::milliseconds(150)}}};
+  // More items than a script takes: none of these users shares a round trip once its filter is known.
+  filter.record_many(events_of(8, 0, 300)).or_throw();
+  counting->delay = std::chrono::milliseconds(20);
+  const auto begun = std::chrono::steady_clock::now();
+  const auto events = events_of(8, 1'000, 300);
+  filter.record_many(events).or_throw();
+  CHECK(std::chrono::steady_clock::now() - begun > std::chrono::milliseconds(150));
+  counting->delay = {};
+  CHECK(lost(filter, events) == 0);
+}
+
+TEST_CASE("In a batch a server that is down is not asked for each user again", "[redis][many]") {
+  RedisServer server("redis-server");
+  const auto counting = std::make_shared<CountingExecutor>(make_executor(server.socket_url()).value());
+  SeenFilter filter{Store{counting, rare, {.timeout = std::chrono::milliseconds(100)}}};
+  filter.record_many(events_of(20, 0, 300)).or_throw();
+  ::kill(server.pid(), SIGSTOP);
+  counting->trips = 0;
+  const auto events = events_of(20, 1'000, 300);
+  const auto recorded = filter.record_many(events);
+  ::kill(server.pid(), SIGCONT);
+  CHECK(counting->trips == 1);
+  for (const auto& [user, count, outcome] : recorded) {
+    CAPTURE(user);
+    REQUIRE_FALSE(outcome);
+    CHECK(outcome.error().code == ErrorCode::timed_out);
+    CHECK(outcome.error().message.find(filter.store().key_of(user)) != std::string::npos);
+  }
+  filter.record_many(events).or_throw();
+  CHECK(lost(filter, events) == 0);
+}
+
 TEST_CASE("In a batch late events go into the slices they belong to, and what is older is acknowledged",
           "[redis][many]") {
   RedisServer server("redis-server");

@@ -1,11 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: MIT
-// CountingExecutor: another executor, with its round trips and commands counted.
+// CountingExecutor: another executor, with its round trips and commands counted, each delayed if told.
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@ class CountingExecutor final : public redis::Executor {
                                                           redis::Deadline deadline) override {
     ++trips;
     commands += batch.size();
+    if (delay.count() != 0) std::this_thread::sleep_for(delay);
     return inner_->execute(batch, deadline);
   }
   [[nodiscard]] std::string name() const override { return inner_->name(); }
@@ -28,6 +31,7 @@ class CountingExecutor final : public redis::Executor {
 
   std::atomic<std::size_t> trips{0};
   std::atomic<std::size_t> commands{0};
+  std::chrono::milliseconds delay{0};  ///< of each round trip; set while nothing is running
 
  private:
   std::shared_ptr<redis::Executor> inner_;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -44,23 +43,6 @@ template <HashableItem User>
       const std::span<const std::byte> bytes = user;
       return key_of(bytes.data(), bytes.size());
     }
-  }
-}
-
-/// What a key-value store knows a user by: a string or bytes as they are, an integer or enumeration in decimal.
-template <HashableItem User>
-[[nodiscard]] inline std::string user_text(const User& user) {
-  if constexpr (StringItem<User>) {
-    return std::string(std::string_view(user));
-  } else if constexpr (BytesItem<User>) {
-    const std::span<const std::byte> bytes = user;
-    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  } else if constexpr (std::is_enum_v<User>) {
-    return user_text(static_cast<std::underlying_type_t<User>>(user));
-  } else if constexpr (std::is_signed_v<User>) {
-    return std::to_string(std::int64_t{user});
-  } else {
-    return std::to_string(std::uint64_t{user});
   }
 }
 

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: MIT
 // How users and items are written in another server's keys and arguments.
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "seenby/hash.hpp"
 

@@ -171,6 +171,17 @@ struct PoolCounters {
   /// Batches that were not tried because the server had failed just before.
   std::uint64_t refused_by_breaker = 0;
   std::uint64_t breaker_openings = 0;  ///< how often a server was given up for a while
+
+  /// Adds those of another server.
+  PoolCounters& operator+=(const PoolCounters& other) noexcept {
+    connects += other.connects;
+    connect_failures += other.connect_failures;
+    connections_dropped += other.connections_dropped;
+    resent_batches += other.resent_batches;
+    refused_by_breaker += other.refused_by_breaker;
+    breaker_openings += other.breaker_openings;
+    return *this;
+  }
 };
 
 /// Sends commands to Redis and brings the answers. Derive from it to run seenby over another client (redis-plus-plus,

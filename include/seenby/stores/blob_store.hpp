@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "seenby/clock.hpp"
-#include "seenby/detail/user_key.hpp"
+#include "seenby/detail/wire_text.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
 #include "seenby/stores/blob/backend.hpp"
@@ -252,7 +252,7 @@ class BlobStore {
   /// No user's: a name that begins with a zero byte gets another one.
   [[nodiscard]] static std::string kind_key() { return std::string("\0items", 6); }
   [[nodiscard]] static std::string key_of(const User& user) {
-    std::string key = detail::user_text(user);
+    std::string key = detail::wire_text(user);
     if (key.starts_with('\0')) key.insert(key.begin(), '\0');
     return key;
   }

@@ -202,7 +202,7 @@ std::vector<Result<RecordOutcome>> record_requests(
     const SliceClock slices(store.policy());
     for (const auto& request : requests) {
       const Error* const last = outcomes.empty() || outcomes.back() ? nullptr : &outcomes.back().error();
-      const bool down = last && (last->code == ErrorCode::unreachable || last->code == ErrorCode::timed_out);
+      const bool down = last && is_down(last->code);
       outcomes.push_back(down ? Result<RecordOutcome>(*last) : record_slices(store, slices, request));
     }
     return outcomes;

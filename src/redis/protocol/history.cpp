@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "redis/protocol/expiry.hpp"
+#include "redis/protocol/replies.hpp"
 #include "redis/protocol/store_value.hpp"
 #include "redis/protocol/user_tag.hpp"
 #include "redis/transport/script.hpp"
@@ -160,11 +161,6 @@ return erased
   return script;
 }
 
-Error unexpected(const Reply& reply, std::string_view expected, std::string_view key) {
-  std::string message = "seenby::redis: expected ";
-  return named({ErrorCode::corrupt, message.append(expected).append(", got ").append(reply.type_name())}, key);
-}
-
 }  // namespace
 
 struct HistoryLog::State {
@@ -179,11 +175,9 @@ struct HistoryLog::State {
   std::vector<std::string> names;
   std::string last_name;
 
-  [[nodiscard]] std::string key(const KeyView& user) const {
-    return key_of_name(user.kind == ItemKind::integer ? text_of(user) : std::string(user.bytes));
-  }
+  [[nodiscard]] std::string key(const KeyView& user) const { return key_of_name(text_of(user)); }
   [[nodiscard]] std::string key_of_name(const std::string& name) const {
-    return options.prefix + "{" + (is_plain_tag(name) ? name : escaped_tag(name)) + "}";
+    return options.prefix + "{" + escaped_tag(name) + "}";
   }
   [[nodiscard]] static std::string events_of(const std::string& key) { return key + ":events"; }
   [[nodiscard]] static std::string hides_of(const std::string& key) { return key + ":hides"; }
@@ -262,10 +256,7 @@ struct HistoryLog::State {
 Result<HistoryLog> HistoryLog::open(std::shared_ptr<Executor> executor, ItemKind user_kind, ItemKind item_kind,
                                     HistoryOptions options) {
   if (!executor) throw std::invalid_argument("seenby::redis: expected an executor, got none");
-  if (options.prefix.find('{') != std::string::npos) {
-    std::string message = "seenby::redis: expected a key prefix without '{' (the user is the hash tag), got \"";
-    throw std::invalid_argument(message.append(options.prefix).append("\""));
-  }
+  require_prefix(options.prefix);
   const auto timeout = options.timeout.value_or(executor->default_timeout());
   if (timeout.count() <= 0 || options.keep.count() < 0) {
     throw std::invalid_argument("seenby::redis: expected a timeout above zero and no negative time to keep");
@@ -278,15 +269,9 @@ Result<HistoryLog> HistoryLog::open(std::shared_ptr<Executor> executor, ItemKind
   state->timeout = timeout;
   const std::string key = state->options.prefix + "kinds";
   const std::string kinds = std::string(to_string(user_kind)).append(" ").append(to_string(item_kind));
-  std::vector<Command> batch(2);
-  batch[0].add("SET").add_key(key).add(kinds).add("NX");
-  batch[1].add("GET").add_key(key);
-  auto replies = execute_batch(*state->executor, batch, Deadline::after(timeout));
-  if (!replies) return named(std::move(replies).error(), key);
-  for (const Reply& reply : *replies) {
-    if (const Error* error = reply.error()) return named(*error, key);
-  }
-  const std::string* held = (*replies)[1].string();
+  const auto reply = claim(*state->executor, key, kinds, Deadline::after(timeout));
+  if (!reply) return reply.error();
+  const std::string* held = reply->string();
   if (held == nullptr || *held != kinds) {
     std::string message = "seenby::redis: expected a history of users and items of kinds ";
     return named({ErrorCode::parameter_mismatch,
@@ -315,7 +300,6 @@ Result<std::size_t> HistoryLog::append(std::span<const KeyedEvent> events) {
   if (!replies) return std::move(replies).error();
   std::size_t fresh = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    if (const Error* error = (*replies)[i].error()) return named(*error, batch[i].key());
     if ((*replies)[i].integer() == nullptr) return unexpected((*replies)[i], "a count", batch[i].key());
     fresh += static_cast<std::size_t>(*(*replies)[i].integer());
   }
@@ -496,8 +480,8 @@ Result<std::uint64_t> HistoryLog::event_count(const KeyView& item) const {
     auto replies = execute_batch(*state_->executor, batch, Deadline::after(state_->timeout));
     if (!replies) return std::move(replies).error();
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (const Error* error = (*replies)[i].error()) return named(*error, batch[i].key());
-      if ((*replies)[i].integer() != nullptr) events += static_cast<std::uint64_t>(*(*replies)[i].integer()) / 8;
+      if ((*replies)[i].integer() == nullptr) return unexpected((*replies)[i], "a length", batch[i].key());
+      events += static_cast<std::uint64_t>(*(*replies)[i].integer()) / 8;
     }
   }
   return events;

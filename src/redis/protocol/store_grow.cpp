@@ -155,7 +155,7 @@ Result<std::optional<StoreWriter::Kept>> StoreWriter::replace(const Target& targ
     return std::optional<Kept>{};
   }
   const std::int64_t* kept = reply->integer();
-  if (kept == nullptr || *kept < 0 || *kept > 2) return unexpected(*reply, target.key);
+  if (kept == nullptr || *kept < 0 || *kept > 2) return unexpected(*reply, "0, 1 or 2", target.key);
   remember_fresh(target.key, value);
   return std::optional(static_cast<Kept>(*kept));
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "redis/protocol/store_writer.hpp"
@@ -12,10 +13,6 @@ namespace {
 
 /// A question, an add, a filter put where there is none: what is still open then meets other writers.
 constexpr int shared_trips = 3;
-
-[[nodiscard]] bool is_down(const Error& error) noexcept {
-  return error.code == ErrorCode::unreachable || error.code == ErrorCode::timed_out;
-}
 
 }  // namespace
 
@@ -51,7 +48,7 @@ bool StoreWriter::plan(Step& step, std::vector<Command>& batch, std::vector<cons
 StoreWriter::Next StoreWriter::take(Step& step, std::span<const Reply> replies, Result<RecordOutcome>& outcome) {
   for (const Reply& reply : replies) {
     if (reply.error() == nullptr) continue;
-    if (!is_down(*reply.error())) return Next::alone;
+    if (!is_down(reply.error()->code)) return Next::alone;
     outcome = named(*reply.error(), step.target.key);
     return Next::done;
   }
@@ -93,17 +90,7 @@ class ManyWriter {
   std::vector<Result<RecordOutcome>> run() {
     for (int trip = 0; trip < shared_trips && !open_.empty(); ++trip) share_a_trip();
     alone_.insert(alone_.end(), open_.begin(), open_.end());
-    for (const Open& open : alone_) {
-      Result<RecordOutcome>& outcome = outcomes_[open.record];
-      if (!outcome) continue;
-      auto done = writers_[open.record].record_in(open.step.target.slice, open.step.digests);
-      if (!done) {
-        outcome = std::move(done);
-      } else {
-        outcome->newly_added += done->newly_added;
-        outcome->grew = outcome->grew || done->grew;
-      }
-    }
+    for (const Open& open : alone_) record_alone(open);
     return std::move(outcomes_);
   }
 
@@ -152,12 +139,33 @@ class ManyWriter {
     });
   }
 
+  /// With a deadline of its own; a server that is down is not asked for the rest.
+  void record_alone(const Open& open) {
+    Result<RecordOutcome>& outcome = outcomes_[open.record];
+    if (!outcome) return;
+    if (down_) {
+      outcome = named({*down_, "seenby::redis: the server did not answer for another user of this batch"},
+                      open.step.target.key);
+      return;
+    }
+    const StoreProtocol::UserRecord& record = records_[open.record];
+    auto done = StoreWriter(state_, record.user, record.history).record_in(open.step.target.slice, open.step.digests);
+    if (done) {
+      outcome->newly_added += done->newly_added;
+      outcome->grew = outcome->grew || done->grew;
+      return;
+    }
+    if (is_down(done.error().code)) down_ = done.error().code;
+    outcome = std::move(done);
+  }
+
   StoreState& state_;
   std::span<const StoreProtocol::UserRecord> records_;
   std::vector<StoreWriter> writers_;
   std::vector<Open> open_;
   std::vector<Open> alone_;
   std::vector<Result<RecordOutcome>> outcomes_;
+  std::optional<ErrorCode> down_;
 };
 
 }  // namespace

@@ -129,12 +129,6 @@ detail::SplitBlockRef ref_of(std::string_view value, const Frame& frame) noexcep
   return {bytes.data() + frame.bits_at, static_cast<std::uint32_t>(frame.header.shape.bits / split_block_bits)};
 }
 
-Error unexpected(const Reply& reply, std::string_view expected, std::string_view key) {
-  if (const Error* error = reply.error()) return named(*error, key);
-  std::string message = "seenby::redis: expected ";
-  return named({ErrorCode::corrupt, message.append(expected).append(", got ").append(reply.type_name())}, key);
-}
-
 /// One round trip of `check`: plan, ask, and ask again for what has changed since its shape was remembered.
 class Reader {
  public:

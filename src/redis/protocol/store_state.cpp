@@ -27,10 +27,7 @@ StoreState::StoreState(std::shared_ptr<Executor> client, const StorePolicy& stor
       fpr(slices.per_filter_fpr(policy)),
       shapes(options.remembered_users) {
   if (!executor) throw std::invalid_argument("seenby::redis: expected an executor, got none");
-  if (options.prefix.find('{') != std::string::npos) {
-    std::string message = "seenby::redis: expected a key prefix without '{' (the user is the hash tag), got \"";
-    throw std::invalid_argument(message.append(options.prefix).append("\""));
-  }
+  require_prefix(options.prefix);
   if (timeout.count() <= 0 || options.rebuild_timeout.count() <= 0) {
     throw std::invalid_argument("seenby::redis: expected time-outs above zero");
   }
@@ -59,15 +56,9 @@ Result<void> StoreState::check_kind(ItemKind asked) const {
 
 Result<void> StoreState::claim_kind(ItemKind recorded, Deadline deadline) const {
   if (!knows_kind()) {
-    std::vector<Command> batch(2);
-    batch[0].add("SET").add_key(kind_key()).add(to_string(recorded)).add("NX");
-    batch[1].add("GET").add_key(kind_key());
-    auto replies = execute_batch(*executor, batch, deadline);
-    if (!replies) return named(std::move(replies).error(), kind_key());
-    for (const Reply& reply : *replies) {
-      if (const Error* error = reply.error()) return named(*error, kind_key());
-    }
-    learn_kind((*replies)[1]);
+    const auto reply = claim(*executor, kind_key(), to_string(recorded), deadline);
+    if (!reply) return reply.error();
+    learn_kind(*reply);
   }
   return check_kind(recorded);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "redis/protocol/replies.hpp"
 #include "redis/protocol/shape_cache.hpp"
 #include "redis/protocol/store_value.hpp"
 #include "redis/transport/script.hpp"

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <random>
 #include <utility>
 
 #include "seenby/detail/bits.hpp"
+#include "seenby/detail/random_generation.hpp"
 #include "seenby/filters/layout/split_block.hpp"
 
 namespace seenby::redis {
@@ -81,7 +81,7 @@ std::string make_frame(const FilterShape& shape, double target_fpr, HashIdentity
   std::string frame(header_bytes + static_cast<std::size_t>(shape.bytes()), '\0');
   const FilterHeader header{.shape = shape,
                             .hash = hash.kind,
-                            .generation = random_generation(),
+                            .generation = detail::random_generation(),
                             .target_fpr = target_fpr,
                             .seed_check = hash.seed_check};
   const auto bytes = std::as_writable_bytes(std::span(frame));
@@ -104,11 +104,6 @@ std::size_t insert_into_first(std::string& value, const FilterHeader& header, st
 
 void mark_building(std::string& frame) noexcept {
   frame[1] = static_cast<char>(static_cast<unsigned char>(frame[1]) | building_mark);
-}
-
-std::uint64_t random_generation() {
-  thread_local std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
 }
 
 Result<SliceList> SliceList::decode(std::string_view value) {
@@ -137,7 +132,7 @@ std::string SliceList::make(std::int64_t slice_seconds, bool building) {
   bytes[0] = static_cast<std::byte>(slice_list_magic);
   bytes[1] = static_cast<std::byte>(building ? building_mark : 0);
   detail::store_le(bytes.data() + 4, static_cast<std::uint32_t>(slice_seconds));
-  detail::store_le(bytes.data() + 8, random_generation());
+  detail::store_le(bytes.data() + 8, detail::random_generation());
   return value;
 }
 
@@ -149,11 +144,6 @@ std::string packed_number(std::int64_t number) {
   std::string out(8, '\0');
   detail::store_le(std::as_writable_bytes(std::span(out)).data(), static_cast<std::uint64_t>(number));
   return out;
-}
-
-Error named(Error error, std::string_view key) {
-  error.message.append(" (key \"").append(key).append("\")");
-  return error;
 }
 
 }  // namespace seenby::redis

@@ -58,9 +58,6 @@ std::size_t insert_into_first(std::string& value, const FilterHeader& header, st
 /// Marks a fresh frame as building.
 void mark_building(std::string& frame) noexcept;
 
-/// A cryptographically unpredictable 64-bit number: no two filters share a generation.
-[[nodiscard]] std::uint64_t random_generation();
-
 /// The list of a windowed user's slices: 16 bytes of identity (0xD1, mark, 0, 0, slice seconds, generation), then
 /// slice numbers of 8 bytes.
 class SliceList {
@@ -84,7 +81,5 @@ class SliceList {
 
 /// Eight little-endian bytes.
 [[nodiscard]] std::string packed_number(std::int64_t number);
-/// Adds `(key "...")` to a message.
-[[nodiscard]] Error named(Error error, std::string_view key);
 
 }  // namespace seenby::redis

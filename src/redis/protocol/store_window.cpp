@@ -54,7 +54,7 @@ Result<std::int64_t> StoreWriter::run_open_slice(const Target& target, const std
   const std::array<std::string_view, 7> arguments{identity, slice, value, ttl, list_lives, oldest, length};
   auto reply = execute_script(*state_.executor, scripts::open_slice(), keys, arguments, step_deadline());
   if (!reply) return named(std::move(reply).error(), target.key);
-  if (reply->integer() == nullptr) return unexpected(*reply, target.key);
+  if (reply->integer() == nullptr) return unexpected(*reply, "a number", target.key);
   return *reply->integer();
 }
 

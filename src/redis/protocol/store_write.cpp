@@ -73,7 +73,7 @@ Result<bool> StoreWriter::forget() {
   const std::vector<std::string_view> arguments(slices.begin(), slices.end());
   auto reply = run(scripts::forget(), key_, arguments);
   if (!reply) return std::move(reply).error();
-  if (reply->integer() == nullptr) return unexpected(*reply, key_);
+  if (reply->integer() == nullptr) return unexpected(*reply, "a count", key_);
   return *reply->integer() > 0;
 }
 
@@ -155,10 +155,10 @@ StoreWriter::Attempt StoreWriter::add_by_script(const Target& target, const std:
 Result<RecordOutcome> StoreWriter::take_added(const Target& target, const std::optional<Head>& head,
                                               const Reply& reply) {
   const auto* numbers = reply.array();
-  if (!head || numbers == nullptr || numbers->size() != 3) return unexpected(reply, target.key);
+  if (!head || numbers == nullptr || numbers->size() != 3) return unexpected(reply, "three numbers", target.key);
   const std::int64_t* added = (*numbers)[0].integer();
   const std::int64_t* count = (*numbers)[1].integer();
-  if (added == nullptr || count == nullptr || *added < 0) return unexpected(reply, target.key);
+  if (added == nullptr || count == nullptr || *added < 0) return unexpected(reply, "three numbers", target.key);
   update_items(target.key, *head, static_cast<std::uint32_t>(*count));
   return RecordOutcome{.newly_added = static_cast<std::size_t>(*added), .grew = false};
 }
@@ -258,7 +258,7 @@ StoreWriter::Attempt StoreWriter::add_by_swap(const Target& target, const Head& 
   if (!swapped) return std::move(swapped).error();
   if (swapped->is_nil()) return add_to_missing(target, digests);
   if (swapped->string() != nullptr) return learn(target.key, *swapped->string());
-  if (swapped->integer() == nullptr) return unexpected(*swapped, target.key);
+  if (swapped->integer() == nullptr) return unexpected(*swapped, "0 or 1", target.key);
   if (*swapped->integer() == 0) return std::optional<RecordOutcome>{};
   update_items(target.key, head, static_cast<std::uint32_t>(before.items + added));
   return std::optional(RecordOutcome{.newly_added = added, .grew = false});
@@ -288,7 +288,7 @@ Result<std::optional<StoreWriter::Head>> StoreWriter::read_head(const std::strin
   get.add("GETRANGE").add_key(key).add("0").add(static_cast<std::int64_t>(header_bytes - 1));
   auto reply = execute_one(*state_.executor, get, step_deadline());
   if (!reply) return named(std::move(reply).error(), key);
-  if (reply->string() == nullptr) return unexpected(*reply, key);
+  if (reply->string() == nullptr) return unexpected(*reply, "a header", key);
   if (reply->string()->empty()) {
     state_.shapes.forget(key);
     return std::optional<Head>{};
@@ -324,7 +324,7 @@ Result<std::optional<std::string>> StoreWriter::read_value(const std::string& ke
   auto reply = execute_one(*state_.executor, get, step_deadline());
   if (!reply) return named(std::move(reply).error(), key);
   if (reply->is_nil()) return std::optional<std::string>{};
-  if (reply->string() == nullptr) return unexpected(*reply, key);
+  if (reply->string() == nullptr) return unexpected(*reply, "a filter", key);
   return std::optional(std::move(*reply->string()));
 }
 
@@ -399,11 +399,6 @@ std::int64_t StoreWriter::slice_ttl(std::int64_t slice) const {
       std::clamp(state_.now().time_since_epoch().count(), newest * length, (newest + 1) * length - 1);
   const std::int64_t end = (slice + state_.slices.tested()) * length + clock_slack_seconds;
   return std::max<std::int64_t>(1, end - now) * 1000;
-}
-
-Error StoreWriter::unexpected(const Reply& reply, std::string_view key) {
-  std::string message = "seenby::redis: did not expect a reply of type ";
-  return named({ErrorCode::corrupt, message.append(reply.type_name())}, key);
 }
 
 Error StoreWriter::conflict() const {

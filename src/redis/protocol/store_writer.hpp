@@ -208,7 +208,6 @@ class StoreWriter {
   [[nodiscard]] std::int64_t slice_ttl(std::int64_t slice) const;
   [[nodiscard]] std::int64_t list_ttl() const { return slice_ttl(newest_slice()); }
 
-  [[nodiscard]] static Error unexpected(const Reply& reply, std::string_view key);
   [[nodiscard]] Error conflict() const;
 
   [[nodiscard]] static Command put_command(const std::string& key, const std::string& value, std::int64_t ttl);

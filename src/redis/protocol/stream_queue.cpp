@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "redis/protocol/store_value.hpp"
+#include "redis/protocol/replies.hpp"
 #include "redis/transport/script.hpp"
 #include "seenby/detail/random_generation.hpp"
 

@@ -281,16 +281,7 @@ ClusterCounters ClusterExecutor::counters() const {
                            .replica_reads = read(replica_reads_),
                            .topology_refreshes = read(refreshes_)};
   const std::lock_guard lock(mutex_);
-  for (const auto& [text, pool] : pools_) {
-    const PoolCounters one = pool->counters();
-    PoolCounters& sum = counters.connections;
-    sum.connects += one.connects;
-    sum.connect_failures += one.connect_failures;
-    sum.connections_dropped += one.connections_dropped;
-    sum.resent_batches += one.resent_batches;
-    sum.refused_by_breaker += one.refused_by_breaker;
-    sum.breaker_openings += one.breaker_openings;
-  }
+  for (const auto& [text, pool] : pools_) counters.connections += pool->counters();
   return counters;
 }
 

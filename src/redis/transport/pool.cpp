@@ -15,8 +15,7 @@ namespace {
 
 /// Whether an outcome means that the server is failing, not that it refused a command.
 bool is_failure(ErrorCode code) noexcept {
-  return code == ErrorCode::unreachable || code == ErrorCode::timed_out || code == ErrorCode::corrupt ||
-         code == ErrorCode::io;
+  return is_down(code) || code == ErrorCode::corrupt || code == ErrorCode::io;
 }
 
 /// A new connection, unless its server says that it is a replica.

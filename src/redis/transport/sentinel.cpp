@@ -17,20 +17,11 @@ constexpr std::chrono::milliseconds pause{50};
 
 /// Whether another server is to be asked: this one is away, or a replica by now.
 bool is_no_master(const Result<std::vector<Reply>>& outcome) {
-  if (!outcome) return outcome.error().code == ErrorCode::unreachable || outcome.error().code == ErrorCode::timed_out;
+  if (!outcome) return is_down(outcome.error().code);
   return std::any_of(outcome->begin(), outcome->end(), [](const Reply& reply) {
     // Redis 6.2 wraps it in what it says of a script.
     return reply.error() != nullptr && reply.error()->message.find("READONLY") != std::string::npos;
   });
-}
-
-void add(PoolCounters& sum, const PoolCounters& more) noexcept {
-  sum.connects += more.connects;
-  sum.connect_failures += more.connect_failures;
-  sum.connections_dropped += more.connections_dropped;
-  sum.resent_batches += more.resent_batches;
-  sum.refused_by_breaker += more.refused_by_breaker;
-  sum.breaker_openings += more.breaker_openings;
 }
 
 }  // namespace
@@ -81,7 +72,7 @@ Result<SentinelExecutor::Pool> SentinelExecutor::master(Deadline deadline) {
   }
   suspect_ = false;
   if (pool_ && pool_->endpoint() == *endpoint) return pool_;
-  if (pool_) add(retired_, pool_->counters());
+  if (pool_) retired_ += pool_->counters();
   pool_ = std::make_shared<ConnectionPool>(*std::move(endpoint), url_.connection,
                                            PoolOptions{.size = url_.pool_size, .masters_only = true, .breaker = {}});
   return pool_;
@@ -156,7 +147,7 @@ bool SentinelExecutor::is_local() const {
 PoolCounters SentinelExecutor::connections() const {
   const std::lock_guard lock(mutex_);
   PoolCounters sum = retired_;
-  if (pool_) add(sum, pool_->counters());
+  if (pool_) sum += pool_->counters();
   return sum;
 }
 
