@@ -23,13 +23,13 @@ struct SharedSetOptions {
   double target_fpr = 0.01;          ///< the rate at expected_items, in (0, 1)
   /// Before the set's name in its keys.
   std::string prefix = "seenby:set:";
-  std::chrono::milliseconds timeout{1000};  ///< of each round trip
+  std::chrono::milliseconds timeout{1000};  ///< of each round trip; above zero
   /// How long an added item is carried into rebuilds that begin later: at least the time from add() until the
   /// record is visible to a scan of the database. Zero: nothing is carried, for sets that are never rebuilt.
   std::chrono::milliseconds write_lag{0};
   /// How long the old version stays after a switch, for readers that began before it.
   std::chrono::milliseconds grace{60'000};
-  /// The lease of a rebuild: once its builder has been silent for so long, another may start over.
+  /// The lease of a rebuild: once its builder has been silent for so long, another may start over. Above zero.
   std::chrono::milliseconds build_lease{600'000};
 };
 
@@ -176,13 +176,14 @@ class SharedSet {
     }
     /// Adds what the database holds, to the new version only. Batches of some thousand are a round trip each.
     Result<void> add(std::span<const Item> items) { return set_->protocol_->add_to(version_, set_->digests_of(items)); }
-    /// Switches every process to this version. Errors: `conflict` when another builder took over.
+    /// Switches every process to this version. Errors: `conflict` when another builder took over, or when a part of
+    /// the version was lost (evicted) and an add gave it up; unavailable when a part is found lost now.
     Result<void> commit() {
       auto done = set_->protocol_->commit(version_);
       if (done) set_ = nullptr;
       return done;
     }
-    /// Its number, one more than any before.
+    /// Its number, larger than any before.
     [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
    private:

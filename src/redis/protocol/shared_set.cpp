@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "redis/protocol/expiry.hpp"
+#include "redis/protocol/replies.hpp"
 #include "redis/protocol/shared_set_scripts.hpp"
 #include "seenby/detail/bits.hpp"
 #include "seenby/detail/sizing_math.hpp"
@@ -126,6 +128,7 @@ struct Versions {
   std::uint64_t next = 0;
   Shape shape{};
   Shape next_shape{};
+  std::uint64_t items = 0;  ///< of the current version, when it was read
 };
 
 }  // namespace
@@ -139,10 +142,17 @@ class SharedSetProtocol::State {
         key_(std::string(options_.prefix).append("{").append(name).append("}")),
         hash_(hash),
         seed_check_(seed_check) {
+    if (!executor_) throw std::invalid_argument("seenby::redis: expected an executor, got none");
     detail::require_items(options_.expected_items);
     detail::require_rate(options_.target_fpr, "target_fpr");
-    if (name.find_first_of("{}") != std::string::npos) {
-      throw std::invalid_argument("seenby::redis: expected a set's name without braces, got " + name);
+    require_prefix(options_.prefix);
+    if (name.empty() || name.find_first_of("{}") != std::string::npos) {
+      throw std::invalid_argument("seenby::redis: expected a set's name without braces, got \"" + name + "\"");
+    }
+    if (options_.timeout.count() <= 0 || options_.build_lease.count() <= 0 || options_.write_lag.count() < 0 ||
+        options_.grace.count() < 0) {
+      throw std::invalid_argument(
+          "seenby::redis: expected a timeout and a build_lease above zero and no negative write_lag or grace");
     }
   }
 
@@ -187,13 +197,10 @@ class SharedSetProtocol::State {
     forget_versions();
     auto versions = serving();
     if (!versions) return std::move(versions).error();
-    const Command asked = Command::with_key(1, "HGET", key_, field("items", versions->current));
-    auto items = execute_one(*executor_, asked, deadline());
-    if (!items) return std::move(items).error();
     const Shape& shape = versions->shape;
     return SharedSetInfo{.version = versions->current,
                          .next = versions->next,
-                         .items = number(*items),
+                         .items = versions->items,
                          .expected_items = shape.expected_items,
                          .target_fpr = shape.target_fpr,
                          .bytes = shape.partition_bytes() * shape.partitions};
@@ -238,9 +245,9 @@ class SharedSetProtocol::State {
   }
 
   Result<bool> remember_absent(Digest digest, const GateLookup& before, std::chrono::milliseconds ttl) {
-    auto done = script(scripts::remember_absent(),
-                       {std::to_string(before.version), adds_field(digest), std::to_string(before.adds),
-                        bytes_of(digest), std::to_string(ttl.count())});
+    auto done =
+        script(scripts::remember_absent(), {std::to_string(before.version), adds_field(digest),
+                                            std::to_string(before.adds), bytes_of(digest), std::to_string(px(ttl))});
     if (!done) return std::move(done).error();
     return done->integer() != nullptr && *done->integer() == 1;
   }
@@ -293,7 +300,7 @@ class SharedSetProtocol::State {
     auto version = make_bits(shape);
     if (!version) return version;
     auto begun = script(scripts::begin_rebuild(),
-                        {std::to_string(*version), encode(shape), std::to_string(options_.build_lease.count())});
+                        {std::to_string(*version), encode(shape), lease(), std::to_string(shape.partitions)});
     forget_versions();
     if (begun && begun->array() == nullptr) return conflict("another rebuild is under way");
     auto carried = begun ? carry(*version, *begun->array()) : Result<void>(std::move(begun).error());
@@ -317,23 +324,21 @@ class SharedSetProtocol::State {
     for (std::size_t at = 0; at < digests.size(); at += most_items) {
       auto versions = known();
       if (!versions) return std::move(versions).error();
-      if (versions->next != version) return conflict("another builder took over");
+      if (versions->next != version) return gave_up(version);
       std::string positions;
       append_positions(positions, versions->next_shape, digests.subspan(at, std::min(most_items, digests.size() - at)));
-      auto done = script(scripts::add_to_next(),
-                         {std::to_string(version), positions, std::to_string(options_.build_lease.count()),
-                          std::to_string(versions->next_shape.partitions)});
+      auto done = script(scripts::add_to_next(), {std::to_string(version), positions, lease()});
       if (!done) return std::move(done).error();
-      if (done->integer() == nullptr) return conflict("another builder took over");
+      if (done->integer() == nullptr) return gave_up(version);
     }
     return {};
   }
 
   Result<void> commit(std::uint64_t version) {
-    auto done = script(scripts::commit_rebuild(), {std::to_string(version), std::to_string(options_.grace.count())});
+    auto done = script(scripts::commit_rebuild(), {std::to_string(version), std::to_string(px(options_.grace))});
     if (!done) return std::move(done).error();
     forget_versions();
-    if (done->integer() == nullptr) return conflict("another builder took over");
+    if (done->integer() == nullptr) return gave_up(version);
     return {};
   }
 
@@ -368,6 +373,11 @@ class SharedSetProtocol::State {
     return named(ErrorCode::unavailable, "expected a set, but there is none: create() it, or rebuild what was lost");
   }
   [[nodiscard]] Error conflict(std::string_view why) const { return named(ErrorCode::conflict, why); }
+  [[nodiscard]] Error gave_up(std::uint64_t version) const {
+    return conflict("expected version " + std::to_string(version) +
+                    " in the making, but another builder took over or a part of it was lost: rebuild again");
+  }
+  [[nodiscard]] std::string lease() const { return std::to_string(px(options_.build_lease)); }
   [[nodiscard]] Error moved_on() const {
     return named(ErrorCode::conflict, "expected to ask one version, but it was switched 16 times meanwhile");
   }
@@ -422,6 +432,9 @@ class SharedSetProtocol::State {
       auto shape = shape_of(by_name, found.current);
       if (!shape) return std::move(shape).error();
       found.shape = *shape;
+      if (const auto items = by_name.find(field("items", found.current)); items != by_name.end()) {
+        found.items = number(*items->second);
+      }
     }
     if (found.next != 0) {
       auto next = shape_of(by_name, found.next);
@@ -456,7 +469,7 @@ class SharedSetProtocol::State {
             .count();
     const std::vector<Command> counted{Command::with_key(1, "SET", counter, ms, "NX"),
                                        Command::with_key(1, "INCR", counter)};
-    auto replies = executor_->execute(counted, deadline());
+    auto replies = execute_batch(*executor_, counted, deadline());
     if (!replies) return named(replies.error().code, replies.error().message);
     const Reply* const reply = &replies->back();
     if (reply->is_error()) return named(reply->error()->code, reply->error()->message);
@@ -467,9 +480,9 @@ class SharedSetProtocol::State {
       const std::string key = partition_key(version, partition);
       const auto last = static_cast<std::int64_t>(shape.partition_bytes()) - 1;
       batch.push_back(Command::with_key(1, "SETRANGE", key, last, std::string_view("\0", 1)));
-      batch.push_back(Command::with_key(1, "PEXPIRE", key, std::int64_t{options_.build_lease.count()}));
+      batch.push_back(Command::with_key(1, "PEXPIRE", key, px(options_.build_lease)));
     }
-    auto made = executor_->execute(batch, deadline());
+    auto made = execute_batch(*executor_, batch, deadline());
     if (!made) return named(made.error().code, made.error().message);
     for (const Reply& each : *made) {
       if (each.is_error()) return named(each.error()->code, each.error()->message);
@@ -491,7 +504,7 @@ class SharedSetProtocol::State {
       }
       auto done =
           script(scripts::add_to_set(), {std::to_string(versions->current), std::to_string(versions->next), positions,
-                                         next_positions, raw, std::to_string(options_.write_lag.count())});
+                                         next_positions, raw, std::to_string(px(options_.write_lag))});
       if (!done) return std::move(done).error();
       const Reply::Array* const answer = done->array();
       const std::string* const flags = answer != nullptr && answer->size() == 2 ? answer->front().string() : nullptr;
@@ -517,7 +530,7 @@ class SharedSetProtocol::State {
     batch.reserve(digests.size() + 1);
     batch.push_back(Command::with_key(1, "HGET", key_, "current"));
     for (const Digest digest : digests) batch.push_back(read_block(versions, digest));
-    auto replies = executor_->execute(batch, deadline());
+    auto replies = execute_batch(*executor_, batch, deadline());
     if (!replies) return named(replies.error().code, replies.error().message);
     for (const Reply& reply : *replies) {
       if (reply.is_error()) return named(reply.error()->code, reply.error()->message);

@@ -42,8 +42,11 @@ end
 local function each_string(version, what)
   for partition = 0, partitions_of(version) - 1 do what(KEYS[1] .. ':' .. version .. ':' .. partition) end
 end
+local function drop_strings(version, partitions)
+  for partition = 0, partitions - 1 do redis.call('DEL', KEYS[1] .. ':' .. version .. ':' .. partition) end
+end
 local function drop(version)
-  each_string(version, function(key) redis.call('DEL', key) end)
+  drop_strings(version, partitions_of(version))
   redis.call('HDEL', KEYS[1], 'shape ' .. version, 'items ' .. version)
 end
 local building, recent = KEYS[1] .. ':building', KEYS[1] .. ':recent'
@@ -55,6 +58,11 @@ local function serve(version)
   each_string(version, function(key) redis.call('PERSIST', key) end)
   redis.call('HSET', KEYS[1], 'current', version, 'next', '0', 'since', ms(), 'changed', ms())
   redis.call('HDEL', KEYS[1], 'trust')
+end
+local function give_up(next)
+  redis.call('HSET', KEYS[1], 'next', '0')
+  redis.call('DEL', building)
+  drop(next)
 end
 )lua";
 
@@ -68,7 +76,7 @@ const Script& publish_set() {
   static const Script script = with_helpers(R"lua(
 local version = ARGV[1]
 if redis.call('HEXISTS', KEYS[1], 'current') == 1 or redis.call('EXISTS', building) == 1 then
-  for partition = 0, tonumber(ARGV[3]) - 1 do redis.call('DEL', KEYS[1] .. ':' .. version .. ':' .. partition) end
+  drop_strings(version, tonumber(ARGV[3]))
   return 0
 end
 redis.call('HSET', KEYS[1], 'shape ' .. version, ARGV[2])
@@ -85,8 +93,7 @@ if now[1] ~= ARGV[1] or (now[2] or '0') ~= ARGV[2] then return 0 end
 local next = ARGV[2]
 if next ~= '0' and redis.call('EXISTS', building) == 0 then
   -- Its builder died: what it made is given up, so that adds need not wait for the next one.
-  redis.call('HSET', KEYS[1], 'next', '0')
-  drop(next)
+  give_up(next)
   next = '0'
 end
 local flags, fresh = {}, 0
@@ -95,8 +102,9 @@ local failed = set_bits(ARGV[1], ARGV[3], function(i, changed)
   if changed then fresh = fresh + 1 end
 end)
 count_new(ARGV[1], fresh)
-if not failed and next ~= '0' then failed = set_and_count(next, ARGV[4]) end
 if failed then return failed end
+-- A version in the making that lost a part is given up, as its builder learns: the one that serves is whole.
+if next ~= '0' and set_and_count(next, ARGV[4]) then give_up(next) end
 local lag = tonumber(ARGV[6])
 if lag > 0 then
   local at_ms = ms()
@@ -121,7 +129,10 @@ const Script& begin_rebuild() {
   static const Script script = with_helpers(R"lua(
 local next = redis.call('HGET', KEYS[1], 'next')
 if next and next ~= '0' then
-  if redis.call('EXISTS', building) == 1 then return 0 end
+  if redis.call('EXISTS', building) == 1 then
+    drop_strings(ARGV[1], tonumber(ARGV[4]))
+    return 0
+  end
   drop(next)
 end
 redis.call('HSET', KEYS[1], 'shape ' .. ARGV[1], ARGV[2], 'next', ARGV[1])
@@ -167,9 +178,7 @@ return 1
 const Script& abandon_rebuild() {
   static const Script script = with_helpers(R"lua(
 if redis.call('HGET', KEYS[1], 'next') ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], 'next', '0')
-drop(ARGV[1])
-redis.call('DEL', building)
+give_up(ARGV[1])
 return 1
 )lua");
   return script;

@@ -11,16 +11,18 @@ namespace seenby::redis::scripts {
 
 /// ARGV: version asked, version in the making ("0": none), positions in each (u32 partition, u32 block, 32 bytes of
 /// mask), the digests, and for how many milliseconds they are carried. Returns a character an item, '1' where bits of
-/// the first version changed, and how many items that has; 0 when the versions are others by now.
+/// the first version changed, and how many items that has; 0 when the versions are others by now. A version in the
+/// making whose builder died, or that lost a part, is dropped.
 [[nodiscard]] const Script& add_to_set();
 
-/// ARGV: version, shape, lease in ms. Returns the digests added within the lag, or 0 while another builder is at it.
+/// ARGV: version, shape, lease in ms, partitions. Returns the digests added within the lag; 0, and drops the version's
+/// strings, while another builder is at it.
 [[nodiscard]] const Script& begin_rebuild();
 
-/// ARGV: version, positions, lease in ms, partitions. Returns 1, or false when another version is in the making.
+/// ARGV: version, positions, lease in ms. Returns 1, or false when the version is not in the making.
 [[nodiscard]] const Script& add_to_next();
 
-/// ARGV: version, grace in ms. Returns 1, or false when another version is in the making.
+/// ARGV: version, grace in ms. Returns 1, or false when the version is not in the making.
 [[nodiscard]] const Script& commit_rebuild();
 
 /// ARGV: version. Drops it if it is in the making.
