@@ -24,11 +24,8 @@ namespace {
 
 using Words = RespPeer::Words;
 
-std::string bulk(std::string_view text) {
-  return std::string("$").append(std::to_string(text.size())).append("\r\n").append(text).append("\r\n");
-}
 std::string node(const std::string& host, std::uint16_t port) {
-  return resp::array({host.empty() ? resp::nil() : bulk(host), resp::integer(port), bulk("id")});
+  return resp::array({host.empty() ? resp::nil() : resp::bulk(host), resp::integer(port), resp::bulk("id")});
 }
 std::string range(int first, int last, const std::string& master) {
   return resp::array({resp::integer(first), resp::integer(last), master});

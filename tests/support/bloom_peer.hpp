@@ -17,9 +17,10 @@
 
 namespace seenby::test {
 
-/// BF.RESERVE, BF.ADD, BF.MADD, BF.EXISTS, BF.MEXISTS and TYPE, SET, DEL, RENAME over sets that never err, with the
-/// module's replies. A filter grows by its expansion and refuses what a NONSCALING one has no room for. The store's
-/// add script is played by its steps; that the script takes them is what redis_bloom_script.cpp holds.
+/// BF.RESERVE, BF.ADD, BF.MADD, BF.EXISTS, BF.MEXISTS and TYPE, GET, SET, DEL, RENAME over sets that never err, with
+/// the module's replies. A filter grows by its expansion and refuses what a NONSCALING one has no room for. The store's
+/// add script is played by its steps; that the script takes them is what redis_bloom_script.cpp holds. The script that
+/// swaps a user's exact items is played too.
 class BloomPeer {
  public:
   using Words = RespPeer::Words;
@@ -63,7 +64,8 @@ class BloomPeer {
     const std::lock_guard lock(mutex_);
     if (const auto hook = before_.find(words[0]); hook != before_.end()) hook->second();
     if (words[0] == "EVALSHA") return resp::error("NOSCRIPT No matching script. Please use EVAL.");
-    return words[0] == "EVAL" ? add_script(words) : answer(words);
+    if (words[0] != "EVAL") return answer(words);
+    return words.at(3).ends_with(":hides") ? swap_script(words) : add_script(words);
   }
   std::string answer(const Words& words) {
     const std::string& name = words[0];
@@ -76,8 +78,13 @@ class BloomPeer {
     if (name == "TYPE") {
       return resp::status(strings_.contains(key) ? "string" : filters_.contains(key) ? "MBbloom--" : "none");
     }
-    if (name == "DEL") return resp::integer(static_cast<std::int64_t>(filters_.erase(key) + strings_.erase(key)));
-    if (name == "SET") return filters_.erase(key), strings_.insert(key), resp::status("OK");
+    if (name == "GET") return strings_.contains(key) ? resp::bulk(strings_[key]) : resp::nil();
+    if (name == "DEL") {
+      std::size_t gone = 0;
+      for (std::size_t i = 1; i < words.size(); ++i) gone += filters_.erase(words[i]) + strings_.erase(words[i]);
+      return resp::integer(static_cast<std::int64_t>(gone));
+    }
+    if (name == "SET") return filters_.erase(key), strings_[key] = words.at(2), resp::status("OK");
     if (name == "RENAME") {
       auto moved = filters_.extract(key);
       if (moved.empty()) return resp::error("ERR no such key");
@@ -127,6 +134,14 @@ class BloomPeer {
     filter.items.insert(item);
     return resp::integer(1);
   }
+  /// EVAL, text, 1, key, old value, new value, time to live.
+  std::string swap_script(const Words& words) {
+    const auto found = strings_.find(words.at(3));
+    if (words.at(4) != (found == strings_.end() ? std::string() : found->second)) return resp::integer(0);
+    strings_[words[3]] = words.at(5);
+    if (words[5].empty()) strings_.erase(words[3]);
+    return resp::integer(1);
+  }
   /// EVAL, text, 1, key, create, rate, capacity, expansion, ttl, refresh, items.
   std::string add_script(const Words& words) {
     const std::string& key = words.at(3);
@@ -158,7 +173,7 @@ class BloomPeer {
 
   std::mutex mutex_;
   std::map<std::string, Filter> filters_;
-  std::set<std::string> strings_;
+  std::map<std::string, std::string> strings_;
   std::map<std::string, std::function<void()>> before_;
   bool unloaded_ = false;
   RespPeer peer_{[this](const Words& words) -> std::optional<std::string> { return serve(words); }};

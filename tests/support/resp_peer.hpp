@@ -33,6 +33,9 @@ inline std::string integer(std::int64_t number) {
   return std::string(":").append(std::to_string(number)).append("\r\n");
 }
 inline std::string nil() { return "$-1\r\n"; }
+inline std::string bulk(std::string_view text) {
+  return std::string("$").append(std::to_string(text.size())).append("\r\n").append(text).append("\r\n");
+}
 inline std::string array(const std::vector<std::string>& parts) {
   std::string out = std::string("*").append(std::to_string(parts.size())).append("\r\n");
   for (const std::string& part : parts) out.append(part);

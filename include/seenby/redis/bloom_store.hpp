@@ -15,6 +15,7 @@
 #include "seenby/hash.hpp"
 #include "seenby/histories/replay.hpp"
 #include "seenby/redis/executor.hpp"
+#include "seenby/redis/keeps_exact.hpp"
 #include "seenby/redis/options.hpp"
 #include "seenby/redis/redis_metrics.hpp"
 #include "seenby/result.hpp"
@@ -54,8 +55,11 @@ using ReadItems = std::function<Result<WireItems>()>;
 
 /// The RedisBloom commands behind RedisBloomStore.
 ///
-/// **Lookup**: TYPE, BF.MEXISTS, TYPE for each user, all in one pipeline. BF.MEXISTS alone answers 0 for a key that is
-/// missing and for one that holds something else; TYPE before and after it tells both.
+/// **Lookup**: GET of the exact items, TYPE, BF.MEXISTS, TYPE for each user, all in one pipeline. BF.MEXISTS alone
+/// answers 0 for a key that is missing and for one that holds something else; TYPE before and after it tells both.
+///
+/// **Hides, last items and items in flight** are one string as RedisStore's, under `{key}:hides`, in the cluster slot
+/// of the key.
 ///
 /// **Adding** is one script, so that no crash or expiry falls between its parts: on a missing key it changes nothing
 /// and says so (BF.MADD would make a filter of the module's default size); told to create, it runs BF.RESERVE, BF.MADD
@@ -88,9 +92,18 @@ class BloomProtocol {
   void check(std::span<const Job> jobs);  ///< all jobs in one pipeline: one round trip
   /// One pipelined round trip for all users; a second one for those whose filter is missing.
   [[nodiscard]] std::vector<Result<RecordOutcome>> record(std::span<const Write> writes);
-  Result<void> create(const std::string& key);     ///< BF.RESERVE; a filter that exists is kept
-  Result<bool> forget(const std::string& key);     ///< deletes the key; true when there was one
+  Result<void> create(const std::string& key);  ///< BF.RESERVE; a filter that exists is kept
+  /// Deletes the filter and the exact items; true when there were any. One command, so all or nothing; two in a
+  /// cluster where the key has a '}' and no hash tag.
+  Result<bool> forget(const std::string& key);
   Result<BloomInfo> info(const std::string& key);  ///< BF.INFO of the key
+
+  /// Where a user's exact items are, given the user's key.
+  [[nodiscard]] static std::string exact_key(const std::string& key);
+  /// The exact items of a user, given the user's key.
+  [[nodiscard]] Result<detail::ExactItems> exact(const std::string& key) const;
+  /// Edits them, and returns what `edit` returned. Compare and swap, tried again when another writer was first.
+  Result<std::size_t> change_exact(const std::string& key, const EditExact& edit);
 
   /// Asks the server again whether it has the module.
   ModuleState probe();
@@ -117,12 +130,18 @@ class BloomProtocol {
 /// - Whether the module is there is asked at construction; without it every call is `unavailable` at once, and counted.
 ///   The question is repeated every five seconds at most.
 ///
+/// - What a user hid, saw last and has in flight is kept by the items' digests (see KeepsExact): give every process the
+///   same hash.
+///
 /// `newly_added` is exact but for the filter's false positives. RedisBloomStore cannot replace a filter while others
 /// add to it, so it offers neither slices nor growth by a history: for those use RedisStore.
 ///
 /// Thread-safe.
 template <HashableItem User = std::uint64_t, HashableItem Item = std::uint64_t, Hasher Hash = Xxh3Hash>
-class RedisBloomStore {
+class RedisBloomStore : public KeepsExact<RedisBloomStore<User, Item, Hash>, User> {
+  using Exact = KeepsExact<RedisBloomStore, User>;
+  friend Exact;
+
  public:
   using user_type = User;                  ///< who sees
   using item_type = Item;                  ///< what it holds
@@ -171,21 +190,28 @@ class RedisBloomStore {
 
   /// As FilterStoreFor says; one round trip, two where the filter is missing.
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
-    const BloomProtocol::Write write = write_of(user, batch.items);
-    return std::move(protocol_->record({&write, 1}).front());
+    const RecordRequest<User, Item> request{user, batch};
+    return std::move(record_many({&request, 1}).front());
   }
   /// As ManyRecordingStoreFor: one round trip, one BF.MADD a user, and a second one for those whose filter is missing.
-  /// Times say nothing: there is no window.
+  /// Times are those of the last items alone: there is no window. With keep_last each user has two more.
   [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(std::span<const RecordRequest<User, Item>> requests) {
     std::vector<BloomProtocol::Write> writes;
     writes.reserve(requests.size());
     for (const auto& request : requests) writes.push_back(write_of(request.user, request.batch.items));
-    return protocol_->record(writes);
+    auto outcomes = protocol_->record(writes);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (!outcomes[i]) continue;
+      if (auto kept = Exact::keep(requests[i].user, requests[i].batch.digests, requests[i].when); !kept) {
+        outcomes[i] = std::move(kept).error();
+      }
+    }
+    return outcomes;
   }
 
   /// BF.RESERVE; a filter that exists is kept.
   Result<void> create(const User& user) { return protocol_->create(key_of(user)); }
-  /// Deletes the user's key; true when there was one.
+  /// Deletes the user's filter and exact items; true when there were any.
   Result<bool> forget(const User& user) { return protocol_->forget(key_of(user)); }
   /// BF.INFO. Errors: `unknown_user`, `wrong_type`, `unavailable`, those of the transport.
   [[nodiscard]] Result<BloomInfo> info(const User& user) const { return protocol_->info(key_of(user)); }
@@ -204,6 +230,10 @@ class RedisBloomStore {
   }
 
  private:
+  [[nodiscard]] Result<detail::ExactItems> exact(const User& user) const { return protocol_->exact(key_of(user)); }
+  Result<std::size_t> change_exact(const User& user, const EditExact& edit) {
+    return protocol_->change_exact(key_of(user), edit);
+  }
   [[nodiscard]] static StorePolicy policy_of(const RedisBloomOptions& options, const Hash& hash) {
     detail::require_rate(options.error_rate, "error_rate");
     return {.wrong_hide_rate = sizing::combined_rate(options.error_rate, options.users_per_request),

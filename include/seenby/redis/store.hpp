@@ -15,6 +15,7 @@
 #include "seenby/detail/wire_text.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/redis/executor.hpp"
+#include "seenby/redis/keeps_exact.hpp"
 #include "seenby/redis/options.hpp"
 #include "seenby/redis/redis_metrics.hpp"
 #include "seenby/result.hpp"
@@ -101,13 +102,9 @@ class StoreProtocol {
   Result<void> age(const std::string& user, std::span<const Digest> digests, ItemKind kind,
                    std::span<std::uint8_t> ages) const;
 
-  /// What the user hid and saw last: `{prefix}{user}:hides`.
+  /// What the user hid, saw last and has in flight: `{prefix}{user}:hides`.
   [[nodiscard]] Result<detail::ExactItems> exact(const std::string& user) const;
-  /// Changes that as `edit` says, which tells how many entries it changed and may run again where another writer was
-  /// first. 0: nothing is written.
-  using EditExact = std::function<std::size_t(detail::ExactItems&)>;
-  /// Edits the user's hides and last items, and returns what `edit` returned. Compare and swap, tried again when
-  /// another writer was first.
+  /// Edits that, and returns what `edit` returned. Compare and swap, tried again when another writer was first.
   Result<std::size_t> change_exact(const std::string& user, const EditExact& edit);
 
   /// For a store that is emptied for good: the kind of its items is no longer on the server.
@@ -137,7 +134,10 @@ class StoreProtocol {
 ///
 /// Thread-safe. Move it only while no call is running.
 template <HashableItem User = std::uint64_t, Hasher Hash = Xxh3Hash>
-class RedisStore {
+class RedisStore : public KeepsExact<RedisStore<User, Hash>, User> {
+  using Exact = KeepsExact<RedisStore, User>;
+  friend Exact;
+
  public:
   using user_type = User;                  ///< who sees
   using hasher_type = Hash;                ///< makes digests of items
@@ -210,48 +210,17 @@ class RedisStore {
       records.push_back({detail::wire_text(user), batch.digests, when, history_of(user)});
     }
     auto outcomes = protocol_->record_many(records, item_kind<Item>);
-    for (std::size_t i = 0; keep_last_ != 0 && i < requests.size(); ++i) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
       if (!outcomes[i]) continue;
-      auto kept = keep(records[i]);
-      if (!kept) outcomes[i] = std::move(kept).error();
+      if (auto kept = Exact::keep(requests[i].user, requests[i].batch.digests, requests[i].when); !kept) {
+        outcomes[i] = std::move(kept).error();
+      }
     }
     return outcomes;
   }
   /// An explicit empty filter for a new user, who is `missing` (unknown, not unseen) without one until the first
   /// record. An existing filter is kept.
   Result<void> create(const User& user) { return protocol_->create(detail::wire_text(user)); }
-  /// As HidingStore: a key beside the filter's, under the same hash tag and without a time to live; a user who is
-  /// missing stays missing. Two round trips, more where writers meet. Errors: the server's, too_large (of a text),
-  /// conflict.
-  Result<std::size_t> hide(const User& user, std::span<const HiddenItem> items) {
-    if (auto fits = detail::check_hidden(items); !fits) return std::move(fits).error();
-    return protocol_->change_exact(detail::wire_text(user), [&](detail::ExactItems& all) { return all.hide(items); });
-  }
-  /// Takes hides back; returns how many there were.
-  Result<std::size_t> unhide(const User& user, std::span<const Digest> digests) {
-    return protocol_->change_exact(detail::wire_text(user),
-                                   [&](detail::ExactItems& all) { return all.unhide(digests); });
-  }
-  /// The user's hides. One round trip.
-  [[nodiscard]] Result<std::vector<HiddenItem>> hidden(const User& user) const {
-    auto items = protocol_->exact(detail::wire_text(user));
-    if (!items) return std::move(items).error();
-    return std::move(items->hides);
-  }
-  /// As MarkingStore: beside the hides, read with every look-up; two round trips. A key of marks alone expires with the
-  /// last of them. Errors: as `hide`.
-  Result<void> mark_in_flight(const User& user, std::span<const Digest> digests, Time until) {
-    const Time now = policy_.clock();
-    auto marked = protocol_->change_exact(detail::wire_text(user), [&](detail::ExactItems& items) {
-      items.mark(digests, until, now);
-      return digests.size();
-    });
-    if (!marked) return std::move(marked).error();
-    return {};
-  }
-  /// Two round trips more a record.
-  void keep_last(std::size_t items) noexcept { keep_last_ = items; }
-
   /// Everything the user has here, whatever window it was recorded under.
   Result<bool> forget(const User& user) { return protocol_->forget(detail::wire_text(user)); }
   /// Rebuilds the user's filters from the history. `invalid_argument` without one.
@@ -266,11 +235,11 @@ class RedisStore {
     const std::string target = detail::wire_text(into);
     if (source == target) return {};
     if (auto built = protocol_->rebuild(target, history_of_both(from, into)); !built) return built;
-    const auto exact = protocol_->exact(source);
-    if (!exact) return exact.error();
-    if (!exact->empty()) {
+    const auto moved = protocol_->exact(source);
+    if (!moved) return moved.error();
+    if (!moved->empty()) {
       auto merged = protocol_->change_exact(target, [&](detail::ExactItems& items) {
-        items.merge(*exact);
+        items.merge(*moved);
         return std::size_t{1};
       });
       if (!merged) return std::move(merged).error();
@@ -290,22 +259,18 @@ class RedisStore {
   [[nodiscard]] std::string key_of(const User& user) const { return protocol_->key_of(detail::wire_text(user)); }
 
  private:
-  Result<std::size_t> keep(const StoreProtocol::UserRecord& record) {
-    const Time now = policy_.clock();
-    return protocol_->change_exact(record.user, [&](detail::ExactItems& items) {
-      for (std::size_t i = 0; i < record.digests.size(); ++i) {
-        items.keep(record.digests.subspan(i, 1), record.when.empty() ? now : record.when[i], keep_last_);
-      }
-      return record.digests.size();
-    });
+  [[nodiscard]] Result<detail::ExactItems> exact(const User& user) const {
+    return protocol_->exact(detail::wire_text(user));
+  }
+  Result<std::size_t> change_exact(const User& user, const EditExact& edit) {
+    return protocol_->change_exact(detail::wire_text(user), edit);
   }
   template <class Item>
   Result<RecordOutcome> record_at(const User& user, const ItemBatch<Item>& batch, std::optional<Time> when) {
-    const std::string name = detail::wire_text(user);
-    auto outcome = protocol_->record(name, batch.digests, item_kind<Item>, history_of(user), when);
-    if (keep_last_ == 0 || !outcome) return outcome;
+    auto outcome = protocol_->record(detail::wire_text(user), batch.digests, item_kind<Item>, history_of(user), when);
+    if (!outcome || !Exact::keeps()) return outcome;
     const std::vector<Time> times(when ? batch.size() : 0, when.value_or(Time{}));
-    if (auto kept = keep({name, batch.digests, times, {}}); !kept) return std::move(kept).error();
+    if (auto kept = Exact::keep(user, batch.digests, times); !kept) return std::move(kept).error();
     return outcome;
   }
   [[nodiscard]] static std::vector<std::string> names_of(std::span<const User> users) {
@@ -339,7 +304,6 @@ class RedisStore {
   StorePolicy policy_;
   Hash hash_;
   Replay<User> replay_;
-  std::size_t keep_last_ = 0;
   std::unique_ptr<StoreProtocol> protocol_;
 };
 

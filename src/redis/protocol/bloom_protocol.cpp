@@ -12,6 +12,7 @@
 
 #include "redis/protocol/bloom_state.hpp"
 #include "redis/protocol/expiry.hpp"
+#include "redis/transport/cluster.hpp"
 #include "redis/transport/script.hpp"
 #include "seenby/detail/sizing_math.hpp"
 
@@ -177,6 +178,7 @@ void BloomProtocol::State::check(std::span<const Job> jobs) {
   for (const Job& job : jobs) {
     for (const std::string& key : job.keys) {
       const Command type = Command::with_key(1, "TYPE", key).reads_only();
+      batch.emplace_back().add("GET").add_key(exact_key(key)).reads_only();
       batch.push_back(type);
       if (!job.items.empty()) {
         Command& ask = batch.emplace_back();
@@ -191,7 +193,7 @@ void BloomProtocol::State::check(std::span<const Job> jobs) {
   if (!replies) return all_unreachable(replies.error());
   std::span<const Reply> rest = *replies;
   for (const Job& job : jobs) {
-    const std::size_t mine = job.keys.size() * (job.items.empty() ? 1 : 3);
+    const std::size_t mine = job.keys.size() * (job.items.empty() ? 2 : 4);
     answer(job, rest.first(mine));
     rest = rest.subspan(mine);
   }
@@ -199,21 +201,28 @@ void BloomProtocol::State::check(std::span<const Job> jobs) {
 
 void BloomProtocol::State::answer(const Job& job, std::span<const Reply> replies) {
   std::fill(job.seen_by.begin(), job.seen_by.end(), std::uint8_t{0});
-  const std::size_t each = job.items.empty() ? 1 : 3;
+  const std::size_t each = job.items.empty() ? 2 : 4;
   for (std::size_t i = 0; i < job.keys.size(); ++i) {
-    const auto known = answer_user(job.keys[i], replies.subspan(i * each, each), job.seen_by);
-    if (known) {
-      job.status[i] = {*known ? UserState::known : UserState::missing, nullptr};
-    } else {
-      note(known.error());
-      job.status[i] = {UserState::unreachable, std::make_shared<const Error>(known.error())};
-    }
+    answer_user(job.keys[i], replies.subspan(i * each, each), job.seen_by, job.status[i]);
+  }
+}
+
+void BloomProtocol::State::answer_user(const std::string& key, std::span<const Reply> replies,
+                                       std::span<std::uint8_t> seen_by, UserStatus& status) {
+  // Where the exact items cannot be read nothing is known of the user, since an item may be hidden.
+  const auto exact = exact_in(replies.front(), exact_key(key));
+  const auto known = exact ? count_seen(key, replies.subspan(1), seen_by) : Result<bool>(exact.error());
+  if (known) {
+    status = {*known ? UserState::known : UserState::missing, nullptr, exact->list()};
+  } else {
+    note(known.error());
+    status = {UserState::unreachable, std::make_shared<const Error>(known.error())};
   }
 }
 
 /// Whether there is a filter; counts its answers.
-Result<bool> BloomProtocol::State::answer_user(const std::string& key, std::span<const Reply> replies,
-                                               std::span<std::uint8_t> seen_by) {
+Result<bool> BloomProtocol::State::count_seen(const std::string& key, std::span<const Reply> replies,
+                                              std::span<std::uint8_t> seen_by) {
   for (const Reply& reply : replies) {
     if (reply.is_error()) return named(key, *reply.error());
   }
@@ -408,10 +417,19 @@ Result<void> BloomProtocol::State::create(const std::string& key) {
 // The rest
 
 Result<bool> BloomProtocol::State::forget(const std::string& key) {
-  const auto reply = execute_one(*executor_, Command::with_key(1, "DEL", key), deadline());
-  if (!reply) return named(key, reply.error());
-  if (reply->integer() == nullptr) return unexpected(key, "a count from DEL", *reply);
-  return *reply->integer() != 0;
+  const std::string beside = exact_key(key);
+  const bool together = key_slot(key) == key_slot(beside);
+  std::vector<Command> batch{Command::with_key(1, "DEL", key)};
+  together ? batch.front().add(beside) : batch.emplace_back(Command::with_key(1, "DEL", beside));
+  const auto replies = execute_batch(*executor_, batch, deadline());
+  if (!replies) return named(key, replies.error());
+  bool any = false;
+  for (const Reply& reply : *replies) {
+    if (reply.is_error()) return named(key, *reply.error());
+    if (reply.integer() == nullptr) return unexpected(key, "a count from DEL", reply);
+    any = any || *reply.integer() != 0;
+  }
+  return any;
 }
 
 Result<BloomInfo> BloomProtocol::State::info(const std::string& key) {
@@ -464,6 +482,22 @@ std::vector<Result<RecordOutcome>> BloomProtocol::record(std::span<const Write> 
 Result<void> BloomProtocol::create(const std::string& key) { return state_->create(key); }
 Result<bool> BloomProtocol::forget(const std::string& key) { return state_->forget(key); }
 Result<BloomInfo> BloomProtocol::info(const std::string& key) { return state_->info(key); }
+std::string BloomProtocol::exact_key(const std::string& key) {
+  // The hash tag of the key, which is the whole key where it has none.
+  std::string_view tag = key;
+  if (const std::size_t open = key.find('{'); open != std::string::npos) {
+    const std::size_t close = key.find('}', open);
+    if (close != std::string::npos && close > open + 1) tag = tag.substr(open + 1, close - open - 1);
+  }
+  std::string out("{");
+  out.append(tag).append("}:hides");
+  if (tag.size() != key.size()) out.append(":").append(key);
+  return out;
+}
+Result<detail::ExactItems> BloomProtocol::exact(const std::string& key) const { return state_->exact(key); }
+Result<std::size_t> BloomProtocol::change_exact(const std::string& key, const EditExact& edit) {
+  return state_->change_exact(key, edit);
+}
 ModuleState BloomProtocol::probe() { return state_->probe(); }
 const RedisBloomOptions& BloomProtocol::options() const noexcept { return state_->options(); }
 StoreCounters BloomProtocol::counters() const noexcept { return state_->counters(); }

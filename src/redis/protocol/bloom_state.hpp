@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "redis/protocol/exact_value.hpp"
 #include "redis/transport/script.hpp"
 #include "seenby/redis/bloom_store.hpp"
 
@@ -33,6 +34,12 @@ class BloomProtocol::State {
   Result<void> create(const std::string& key);
   Result<bool> forget(const std::string& key);
   Result<BloomInfo> info(const std::string& key);
+  [[nodiscard]] Result<detail::ExactItems> exact(const std::string& key) const {
+    return read_exact(*executor_, exact_key(key), deadline());
+  }
+  Result<std::size_t> change_exact(const std::string& key, const EditExact& edit) {
+    return redis::change_exact(*executor_, exact_key(key), system_time(), deadline(), edit);
+  }
 
   /// Asks the server again whether it has the module.
   ModuleState probe();
@@ -55,8 +62,10 @@ class BloomProtocol::State {
   void make_missing(std::span<const Write> writes, std::span<const Write> whole, std::span<const std::size_t> index_of,
                     std::vector<Result<RecordOutcome>>& outcomes);
   void answer(const Job& job, std::span<const Reply> replies);
-  [[nodiscard]] Result<bool> answer_user(const std::string& key, std::span<const Reply> replies,
-                                         std::span<std::uint8_t> seen_by);
+  void answer_user(const std::string& key, std::span<const Reply> replies, std::span<std::uint8_t> seen_by,
+                   UserStatus& status);
+  [[nodiscard]] Result<bool> count_seen(const std::string& key, std::span<const Reply> replies,
+                                        std::span<std::uint8_t> seen_by);
   [[nodiscard]] Deadline deadline() const {
     return Deadline::after(options_.timeout.value_or(executor_->default_timeout()));
   }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "redis/protocol/exact_value.hpp"
 #include "redis/protocol/recycled.hpp"
 #include "redis/protocol/store_state.hpp"
 #include "redis/transport/large_strings.hpp"

@@ -65,7 +65,4 @@ struct StoreState {
                 std::uint64_t value_bytes) const;
 };
 
-/// The hides and last items in a GET's reply. Errors: corrupt, wrong_type, whatever the server said.
-[[nodiscard]] Result<detail::ExactItems> exact_in(const Reply& reply, std::string_view key);
-
 }  // namespace seenby::redis

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What users hid and saw last: a string beside the filter, replaced whole.
+// A user's exact items: a string beside the filter, replaced whole.
+
+#include "redis/protocol/exact_value.hpp"
 
 #include <algorithm>
 #include <string>
@@ -15,10 +17,10 @@
 namespace seenby::redis {
 namespace {
 
-[[nodiscard]] Result<Reply> get(const StoreState& state, const std::string& key, Deadline deadline) {
+[[nodiscard]] Result<Reply> get(Executor& executor, const std::string& key, Deadline deadline) {
   Command command;
   command.reads_only().add("GET").add_key(key);
-  auto reply = execute_one(*state.executor, command, deadline);
+  auto reply = execute_one(executor, command, deadline);
   if (!reply) return named(std::move(reply).error(), key);
   return reply;
 }
@@ -47,19 +49,17 @@ Result<detail::ExactItems> exact_in(const Reply& reply, std::string_view key) {
   return items;
 }
 
-Result<detail::ExactItems> StoreProtocol::exact(const std::string& user) const {
-  const std::string key = StoreState::exact_key(key_of(user));
-  const auto reply = get(*state_, key, Deadline::after(state_->timeout));
+Result<detail::ExactItems> read_exact(Executor& executor, const std::string& key, Deadline deadline) {
+  const auto reply = get(executor, key, deadline);
   if (!reply) return reply.error();
   return exact_in(*reply, key);
 }
 
-Result<std::size_t> StoreProtocol::change_exact(const std::string& user, const EditExact& edit) {
-  const std::string key = StoreState::exact_key(key_of(user));
-  const Deadline deadline = Deadline::after(state_->timeout);
+Result<std::size_t> change_exact(Executor& executor, const std::string& key, Time now, Deadline deadline,
+                                 const EditExact& edit) {
   constexpr int tries = 256;
   for (int attempt = 0; attempt < tries && !deadline.passed(); ++attempt) {
-    const auto before = get(*state_, key, deadline);
+    const auto before = get(executor, key, deadline);
     if (!before) return before.error();
     auto items = exact_in(*before, key);
     if (!items) return std::move(items).error();
@@ -68,17 +68,26 @@ Result<std::size_t> StoreProtocol::change_exact(const std::string& user, const E
     std::vector<std::byte> sections;
     detail::append_exact(sections, *items);
     const std::string_view keys[] = {key};
-    const std::string ttl = lifetime(*items, state_->now());
+    const std::string ttl = lifetime(*items, now);
     const std::string_view arguments[] = {before->is_nil() ? std::string_view() : std::string_view(*before->string()),
                                           {reinterpret_cast<const char*>(sections.data()), sections.size()},
                                           ttl};
-    const auto swapped = execute_script(*state_->executor, scripts::swap_value(), keys, arguments, deadline);
+    const auto swapped = execute_script(executor, scripts::swap_value(), keys, arguments, deadline);
     if (!swapped) return named(swapped.error(), key);
     if (const Error* error = swapped->error()) return named(*error, key);
     if (swapped->integer() != nullptr && *swapped->integer() == 1) return changed;
   }
   return named({ErrorCode::conflict, "seenby::redis: expected to win a compare-and-swap, lost all to other writers"},
                key);
+}
+
+Result<detail::ExactItems> StoreProtocol::exact(const std::string& user) const {
+  return read_exact(*state_->executor, StoreState::exact_key(key_of(user)), Deadline::after(state_->timeout));
+}
+
+Result<std::size_t> StoreProtocol::change_exact(const std::string& user, const EditExact& edit) {
+  return redis::change_exact(*state_->executor, StoreState::exact_key(key_of(user)), state_->now(),
+                             Deadline::after(state_->timeout), edit);
 }
 
 }  // namespace seenby::redis
