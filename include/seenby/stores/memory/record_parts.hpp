@@ -18,6 +18,23 @@
 
 SEENBY_DETAIL_BEGIN
 
+/// Inserts items into a table that readers may be looking at: they see by the sequence that it changes, and look again;
+/// none waits for more than one item. Says how many went in before it was full, and leaves the head as it is then.
+inline std::size_t insert_in_place(std::uint64_t* block, TableHead& head, std::span<const FingerprintItem> items,
+                                   const ShardContext& context, ReadSequence& sequence,
+                                   InsertOutcome& outcome) noexcept {
+  FingerprintTable table = head.table(block);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    sequence.begin_shift();
+    const auto did = table.insert(items[i], context.window_at(head.newest));
+    head.count = table.count();
+    store_word(block, head.word());
+    sequence.end_shift();
+    if (!outcome.count(did)) return i;
+  }
+  return items.size();
+}
+
 /// A copy of a record's parts to work on, under the lock of its shard. Bits and digests go into live blocks at once,
 /// which hides nothing: they are being recorded. Blocks that the record no longer needs are only listed: they are
 /// released when the changed record has been published. `Words` are those of the shard's keys: a template, so that only
@@ -233,31 +250,23 @@ class RecordParts {
     }
     return grow_table(open, open == nullptr ? nullptr : &table, rest, newest, outcome);
   }
-  /// In a large table, which would take long to copy. Readers see by the sequence that it changes, and look again.
+  /// In a large table, which would take long to copy.
   bool insert_in_place(Part& open, std::vector<FingerprintItem>& rest, std::uint32_t newest, InsertOutcome& outcome) {
     TableHead head = head_of(open);
-    std::uint64_t* const words = words_of(open);
-    FingerprintTable table(head.shape, head.count, reinterpret_cast<std::byte*>(words + 1));
-    sequence_.begin_shift();
-    const std::size_t done = insert_while_room(table, rest, context().window_at(newest), outcome);
-    head.count = table.count();
     head.newest = newest;
-    store_word(words, head.word());
-    sequence_.end_shift();
+    const std::size_t done = detail::insert_in_place(words_of(open), head, rest, context(), sequence_, outcome);
     open.items = head.count;
     open.slice = newest;
     structure_changed_ = true;
     if (done == rest.size()) return true;
     rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(done));
+    const FingerprintTable table = head.table(words_of(open));
     return grow_table(&open, &table, rest, newest, outcome);
   }
   static std::size_t insert_while_room(FingerprintTable& table, std::span<const FingerprintItem> items,
                                        FingerprintWindow window, InsertOutcome& outcome) noexcept {
     for (std::size_t i = 0; i < items.size(); ++i) {
-      const auto did = table.insert(items[i], window);
-      if (did == FingerprintTable::Inserted::full) return i;
-      outcome.newly_added += did == FingerprintTable::Inserted::added ? 1U : 0U;
-      outcome.renewed = outcome.renewed || did == FingerprintTable::Inserted::renewed;
+      if (!outcome.count(table.insert(items[i], window))) return i;
     }
     return items.size();
   }

@@ -286,7 +286,7 @@ class Shard : public ShardFront<Words> {
  private:
   class Edit;
 
-  /// A larger batch goes into a table in one pass: moving lanes up costs a fiftieth of that for each item.
+  /// The most items that go into a table without decoding the record. A larger batch mostly makes the table grow.
   static constexpr std::size_t inserted_in_place = 32;
 
   /// Inserts into a user's only table where nothing else must change; readers of the shard look again. Says how many
@@ -296,17 +296,9 @@ class Shard : public ShardFront<Words> {
     std::uint64_t* const words = arena_.at(handle.block());
     TableHead head = TableHead::of(load_word(words), handle.size());
     if (context_->windowed() && head.newest < newest) return 0;  // slices must go first
-    const FingerprintWindow window = context_->window_at(head.newest);
-    FingerprintTable table(head.shape, head.count, reinterpret_cast<std::byte*>(words + 1));
     for (std::size_t i = 0; i < digests.size(); ++i) {
-      sequence.begin_shift();
-      const auto did = table.insert({digests[i], static_cast<std::uint8_t>(slice)}, window);
-      head.count = table.count();
-      store_word(words, head.word());
-      sequence.end_shift();
-      if (did == FingerprintTable::Inserted::full) return i;
-      outcome.newly_added += did == FingerprintTable::Inserted::added ? 1U : 0U;
-      outcome.renewed = outcome.renewed || did == FingerprintTable::Inserted::renewed;
+      const FingerprintItem item{digests[i], static_cast<std::uint8_t>(slice)};
+      if (detail::insert_in_place(words, head, {&item, 1}, *context_, sequence, outcome) == 0) return i;
     }
     return digests.size();
   }

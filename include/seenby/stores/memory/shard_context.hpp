@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "seenby/filters/fingerprint/view.hpp"
+#include "seenby/filters/fingerprint_table.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/stores/memory/address_space.hpp"
 #include "seenby/stores/memory/capacity_table.hpp"
@@ -87,6 +88,13 @@ struct InsertOutcome {
   bool grew = false;
   bool rebuild_wanted = false;
   bool renewed = false;  ///< something was seen in an older slice only
+
+  /// Counts what a table did with an item; false when it was full.
+  [[nodiscard]] bool count(FingerprintTable::Inserted did) noexcept {
+    newly_added += did == FingerprintTable::Inserted::added ? 1U : 0U;
+    renewed = renewed || did == FingerprintTable::Inserted::renewed;
+    return did != FingerprintTable::Inserted::full;
+  }
 };
 
 SEENBY_DETAIL_END

@@ -44,6 +44,9 @@ struct TableHead {
   [[nodiscard]] FingerprintView view(const std::uint64_t* block) const noexcept {
     return {shape, count, reinterpret_cast<const std::byte*>(block + 1)};
   }
+  [[nodiscard]] FingerprintTable table(std::uint64_t* block) const noexcept {
+    return {shape, count, reinterpret_cast<std::byte*>(block + 1)};
+  }
   [[nodiscard]] static std::uint64_t granules_for(const FingerprintShape& shape) noexcept {
     return (bytes + shape.bytes() + granule_bytes - 1) / granule_bytes;
   }
