@@ -62,6 +62,18 @@ enum class ErrorCode : std::uint8_t {
 [[nodiscard]] constexpr bool is_down(ErrorCode code) noexcept {
   return code == ErrorCode::unreachable || code == ErrorCode::timed_out;
 }
+/// Whether the same call may succeed later: the store or the disk was not there, was busy, or refused for now.
+[[nodiscard]] constexpr bool may_pass(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::unreachable:
+    case ErrorCode::timed_out:
+    case ErrorCode::refused:
+    case ErrorCode::conflict:
+    case ErrorCode::unavailable:
+    case ErrorCode::io: return true;
+    default: return false;
+  }
+}
 
 /// A typed error: the code to branch on, and a message that says what was expected, what arrived and for which key.
 struct Error {

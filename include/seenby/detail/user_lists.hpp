@@ -15,6 +15,7 @@
 
 #include "seenby/clock.hpp"
 #include "seenby/config.hpp"
+#include "seenby/detail/both_locked.hpp"
 
 SEENBY_DETAIL_BEGIN
 
@@ -68,13 +69,7 @@ class UserLists {
     if (from == into) return;
     Shard& source = shard_of(from);
     Shard& target = shard_of(into);
-    std::unique_lock first(source.mutex, std::defer_lock);
-    std::unique_lock second(target.mutex, std::defer_lock);
-    if (&source == &target) {
-      first.lock();
-    } else {
-      std::lock(first, second);
-    }
+    const detail::BothLocked both(source.mutex, target.mutex);
     if (!source.lists.contains(from)) return;
     const auto [at, is_new] = target.lists.try_emplace(into);
     if (is_new) users_.fetch_add(1, std::memory_order_relaxed);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "seenby/clock.hpp"
+#include "seenby/detail/both_locked.hpp"
 #include "seenby/detail/user_key.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/histories/history.hpp"
@@ -149,13 +150,7 @@ class MemoryHistory {
     if (source_key == target_key) return false;
     Shard& source = shard_of(source_key);
     Shard& target = shard_of(target_key);
-    std::unique_lock first(source.mutex, std::defer_lock);
-    std::unique_lock second(target.mutex, std::defer_lock);
-    if (&source == &target) {
-      first.lock();
-    } else {
-      std::lock(first, second);
-    }
+    const detail::BothLocked both(source.mutex, target.mutex);
     const auto found = source.users.find(source_key);
     if (found == source.users.end()) return false;
     Record& kept = record_of(target, target_key, into);

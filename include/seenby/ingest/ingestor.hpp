@@ -290,7 +290,7 @@ class Ingestor {
     std::size_t next = 0;
     std::erase_if(unrecorded_requests_, [&](const Request& request) {
       const Result<RecordOutcome>& outcome = outcomes[next++];
-      if (!outcome && passes(outcome.error().code)) return held = outcome.error(), false;
+      if (!outcome && may_pass(outcome.error().code)) return held = outcome.error(), false;
       count(outcome ? recorded_ : unrecorded_, request.batch.size());
       if (!outcome && options_.unrecorded) options_.unrecorded(outcome.error());
       return true;
@@ -298,18 +298,6 @@ class Ingestor {
     if (!held) return held;
     next_ = IngestStep::acknowledge;
     return {};
-  }
-  /// Whether waiting may help.
-  [[nodiscard]] static bool passes(ErrorCode code) noexcept {
-    switch (code) {
-      case ErrorCode::unreachable:
-      case ErrorCode::timed_out:
-      case ErrorCode::refused:
-      case ErrorCode::conflict:
-      case ErrorCode::unavailable:
-      case ErrorCode::io: return true;
-      default: return false;
-    }
   }
 
   Queue& queue_;

@@ -79,7 +79,7 @@ bool drain(Ingestor& ingestor, const Over& over) {
       patience.succeeded();
       if (over(*done)) return true;
     } else {
-      if (!passes(done.error().code)) throw std::runtime_error(done.error().message);
+      if (!may_pass(done.error().code)) throw std::runtime_error(done.error().message);
       patience.failed(done.error());
       if (patience.over()) return false;
     }

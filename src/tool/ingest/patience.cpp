@@ -11,18 +11,6 @@
 
 namespace seenby::tool {
 
-bool passes(ErrorCode code) noexcept {
-  switch (code) {
-    case ErrorCode::unreachable:
-    case ErrorCode::timed_out:
-    case ErrorCode::refused:
-    case ErrorCode::conflict:
-    case ErrorCode::unavailable:
-    case ErrorCode::io: return true;
-    default: return false;
-  }
-}
-
 void Patience::failed(const Error& error) {
   const auto now = std::chrono::steady_clock::now();
   if (!since_) {

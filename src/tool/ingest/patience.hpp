@@ -10,9 +10,6 @@
 
 namespace seenby::tool {
 
-/// Whether waiting may help.
-[[nodiscard]] bool passes(ErrorCode code) noexcept;
-
 /// Tells of a failure when it begins and when it is over, waits between two tries, and gives up 10 s after a stop
 /// signal.
 class Patience {

@@ -29,6 +29,13 @@ namespace seenby::test {
   return lines;
 }
 
+/// Files for both.
+struct Files {
+  TemporaryFolder folder;
+  std::string sqlite = folder.path("seen.sqlite");
+  std::string lmdb = folder.path("seen.lmdb");
+};
+
 /// The URLs of both, and commands over them.
 class Place {
  public:

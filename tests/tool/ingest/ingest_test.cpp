@@ -21,6 +21,7 @@
 using seenby::test::content_of;
 using seenby::test::event_line;
 using seenby::test::event_lines;
+using seenby::test::Files;
 using seenby::test::Place;
 using seenby::test::refused;
 using seenby::test::RunningCommand;
@@ -28,11 +29,6 @@ using seenby::test::TemporaryFolder;
 
 namespace {
 
-struct Files {
-  TemporaryFolder folder;
-  std::string sqlite = folder.path("seen.sqlite");
-  std::string lmdb = folder.path("seen.lmdb");
-};
 class Fixture : public Files, public Place {
  public:
   Fixture() : Place("sqlite:" + sqlite, "lmdb:" + lmdb) {}

@@ -14,17 +14,13 @@
 #include "tool/ingest/ingest_fixture.hpp"
 
 using seenby::test::event_lines;
+using seenby::test::Files;
 using seenby::test::Place;
 using seenby::test::run_seenby;
 using seenby::test::TemporaryFolder;
 
 namespace {
 
-struct Files {
-  TemporaryFolder folder;
-  std::string sqlite = folder.path("seen.sqlite");
-  std::string lmdb = folder.path("seen.lmdb");
-};
 /// 2,000 events of 20 users, ingested.
 class Fixture : public Files, public Place {
  public:

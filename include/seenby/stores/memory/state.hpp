@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/detail/both_locked.hpp"
 #include "seenby/stores/memory/lookup.hpp"
 #include "seenby/stores/memory/shard.hpp"
 
@@ -103,13 +104,7 @@ class ShardSet {
     for (;;) {
       ShardOf& shard_a = of(a);
       ShardOf& shard_b = of(b);
-      std::unique_lock first(shard_a.mutex, std::defer_lock);
-      std::unique_lock second(shard_b.mutex, std::defer_lock);
-      if (&shard_a == &shard_b) {
-        first.lock();
-      } else {
-        std::lock(first, second);
-      }
+      const detail::BothLocked both(shard_a.mutex, shard_b.mutex);
       if (&shard_a == &of(a) && &shard_b == &of(b)) return change(shard_a, shard_b);
     }
   }
