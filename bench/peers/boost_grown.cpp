@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "grown.hpp"
+#include "map_store.hpp"
 
 namespace peers {
 namespace {
@@ -22,20 +23,9 @@ class FlatMapStore final : public GrownStore {
     unseen_.resize(page_size);
   }
   std::size_t select(std::span<const Request> requests) override {
-    std::size_t total = 0;
-    for (const Request& request : requests) {
-      const Times& first = users_.find(request.users[0])->second;
-      const Times& second = users_.find(request.users[1])->second;
-      const Items& page = pages_[request.page];
-      std::uint32_t* end = unseen_.data();
-      for (std::uint32_t i = 0; i < page_size; ++i) {
-        *end = i;
-        end += is_live(first, page.items[i]) || is_live(second, page.items[i]) ? 0 : 1;
-      }
-      total += static_cast<std::size_t>(end - unseen_.data());
-      asm volatile("" : : "r"(unseen_.data()) : "memory");
-    }
-    return total;
+    return select_unseen(users_, pages_, requests, unseen_, [](const Times& times, const Items& page, std::size_t i) {
+      return is_live(times, page.items[i]);
+    });
   }
 
  private:

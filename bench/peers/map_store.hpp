@@ -11,6 +11,26 @@
 
 namespace peers {
 
+/// The loop: the candidates that neither user's filter contains. `contains(filter, page, i)` asks for one.
+template <class Map, class Contains>
+std::size_t select_unseen(const Map& users, std::span<const Items> pages, std::span<const Request> requests,
+                          std::vector<std::uint32_t>& unseen, const Contains& contains) {
+  std::size_t total = 0;
+  for (const Request& request : requests) {
+    const auto& first = users.find(request.users[0])->second;
+    const auto& second = users.find(request.users[1])->second;
+    const Items& page = pages[request.page];
+    std::uint32_t* end = unseen.data();
+    for (std::uint32_t i = 0; i < page_size; ++i) {
+      *end = i;
+      end += contains(first, page, i) || contains(second, page, i) ? 0 : 1;
+    }
+    total += static_cast<std::size_t>(end - unseen.data());
+    asm volatile("" : : "r"(unseen.data()) : "memory");
+  }
+  return total;
+}
+
 /// `Map` maps a user to a `Filter`; `make(size)` makes a filter. A Filter has `insert(item, digest)` and
 /// `contains(item, digest)`.
 template <class Map, class Make>
@@ -28,22 +48,9 @@ class MapStore final : public Store {
     unseen_.resize(page_size);
   }
   std::size_t select(std::span<const Request> requests) override {
-    std::size_t total = 0;
-    for (const Request& request : requests) {
-      const auto& first = filters_.find(request.users[0])->second;
-      const auto& second = filters_.find(request.users[1])->second;
-      const Items& page = pages_[request.page];
-      std::uint32_t* end = unseen_.data();
-      for (std::uint32_t i = 0; i < page_size; ++i) {
-        *end = i;
-        const bool seen =
-            first.contains(page.items[i], page.digests[i]) || second.contains(page.items[i], page.digests[i]);
-        end += seen ? 0 : 1;
-      }
-      total += static_cast<std::size_t>(end - unseen_.data());
-      asm volatile("" : : "r"(unseen_.data()) : "memory");
-    }
-    return total;
+    return select_unseen(filters_, pages_, requests, unseen_, [](const auto& filter, const Items& page, std::size_t i) {
+      return filter.contains(page.items[i], page.digests[i]);
+    });
   }
 
  private:
