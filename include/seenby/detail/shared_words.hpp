@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "seenby/detail/atomic_ref.hpp"
 #include "seenby/detail/cpu.hpp"
@@ -39,6 +40,18 @@ inline void copy_words(std::uint64_t* to, const std::uint64_t* from, std::size_t
     for (std::size_t i = 0; i < count; ++i) store_word(to + i, load_word(from + i));
   } else {
     if (count > 0) std::memcpy(to, from, count * sizeof(std::uint64_t));
+  }
+}
+/// Copies bytes that no other thread has, aligned or not, into whole words.
+inline void copy_words(std::uint64_t* to, std::span<const std::byte> bytes) noexcept {
+  if constexpr (every_access_atomic) {
+    for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {
+      std::uint64_t word;
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      store_word(to + at / sizeof word, word);
+    }
+  } else {
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
   }
 }
 inline void zero_words(std::uint64_t* words, std::size_t count) noexcept {

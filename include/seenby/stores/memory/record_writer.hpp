@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <new>
 #include <span>
 #include <stdexcept>
@@ -164,7 +163,7 @@ class RecordWriter : public RecordParts<Words> {
   [[nodiscard]] bool restore(Part part, std::span<const std::byte> bytes) {
     if (part.kind == RecordKind::kept) return true;
     part.block = arena().allocate(part.size);
-    std::memcpy(words_of(part), bytes.data(), bytes.size());
+    copy_words(words_of(part), bytes);
     list_of(part.kind).push_back(part);
     structure_changed_ = true;
     if (is_over_budget(part.slice)) ++counters().over_budget;
