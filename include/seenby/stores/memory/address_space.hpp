@@ -77,13 +77,6 @@ class AddressSpace {
     const std::lock_guard lock(mutex_);
     return held_bytes_ + kept_bytes_;
   }
-  /// Addresses reserved, whether or not there is memory behind them.
-  [[nodiscard]] std::uint64_t reserved_bytes() const {
-    const std::lock_guard lock(mutex_);
-    std::uint64_t bytes = 0;
-    for (std::uint32_t i = 0; i < segment_count_; ++i) bytes += mapped_bytes(i);
-    return bytes;
-  }
 
   /// A zeroed extent of `units`; its first granule. Throws std::bad_alloc when over max_bytes or out of memory.
   [[nodiscard]] std::uint32_t take(std::uint32_t units) {
