@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "seenby/stores/memory_store.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace {
 
@@ -125,4 +126,24 @@ TEST_CASE("a user who outgrows a table, or had a large first batch, loses nothin
   CHECK(seen(store, 4, 1, 0, 100'000) == 100'000);
   CHECK(store.forget(4).value());
   CHECK(seen(store, 4, 1, 0, 100'000) == 0);
+}
+
+TEST_CASE("a snapshot after a record that found no room is restored") {
+  Store store{{.wrong_hide_rate = 0.01}, {.shards = 1, .max_bytes = 26 * 1'024}};
+  std::uint64_t next = 0;
+  const auto batch_of = [&](std::size_t count) {
+    std::vector<Digest> batch;
+    for (std::size_t i = 0; i < count; ++i) batch.push_back(item(1, next++));
+    return batch;
+  };
+  REQUIRE(store.record_digests(1, batch_of(150)));  // a filter, and a table beside it for what comes later
+  std::uint64_t recorded = next;
+  while (store.record_digests(1, batch_of(50))) recorded = next;
+  const seenby::test::TemporaryFolder folder;
+  REQUIRE(store.snapshot(folder.path("snapshot")));
+  Store restored{{.wrong_hide_rate = 0.01}};
+  const auto result = restored.restore(folder.path("snapshot"));
+  INFO((result ? std::string() : result.error().message));
+  REQUIRE(result);
+  CHECK(seen(restored, 1, 1, 0, recorded) == recorded);
 }

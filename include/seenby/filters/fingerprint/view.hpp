@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <bitset>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -104,6 +105,16 @@ class FingerprintView {
     bool sound = next == count_;
     for (std::uint32_t at = 0; sound && at < count_; ++at) sound = load_lane(table, at) != 0;
     return sound;
+  }
+
+  /// How many different slices are more than `max_age` older than `newest`; -1 counts all. O(count).
+  [[nodiscard]] std::uint32_t slices_older_than(int max_age, std::uint8_t newest) const noexcept {
+    std::bitset<256> old;
+    const detail::FingerprintRef table = ref({.newest = newest, .max_age = 254});
+    for (std::uint32_t at = 0; at < count_; ++at) {
+      if (const std::uint8_t age = lane_age(table, at); age > max_age) old.set(age);
+    }
+    return static_cast<std::uint32_t>(old.count());
   }
 
   /// The rate at which a fresh digest matches, from the bits: exact for what is in the table. A fingerprint of k bits

@@ -3,7 +3,6 @@
 // BlobRecord: one user's value in a BlobStore, a fingerprint table in format 2, asked and changed.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -28,7 +27,13 @@ struct SliceWindow {
   std::uint8_t max_age = 0;  // slices behind the newest that still count
 
   [[nodiscard]] bool windowed() const noexcept { return seconds != 0; }
-  [[nodiscard]] FingerprintWindow bytes() const noexcept { return {static_cast<std::uint8_t>(newest), max_age}; }
+  /// Whether anything that a table last written in slice `written` holds can still count.
+  [[nodiscard]] bool reaches(std::int64_t written) const noexcept { return newest - written <= max_age; }
+  /// The window as that table's bytes count it, from their own newest: counted from ours, an age could pass 255 and
+  /// come round. The table is in reach.
+  [[nodiscard]] FingerprintWindow bytes_at(std::int64_t written) const noexcept {
+    return {static_cast<std::uint8_t>(written), static_cast<std::uint8_t>(max_age - (newest - written))};
+  }
   /// Whether a slice still counts; one that a clock ahead of ours opened does.
   [[nodiscard]] bool is_live(std::int64_t slice) const noexcept { return !windowed() || slice >= newest - max_age; }
   /// The same window in slices of another length, as a table written under that length has it.
@@ -88,8 +93,12 @@ class BlobRecord {
     const SliceWindow then = window.in(value->header);
     if (!then.windowed()) {
       for (std::size_t i = 0; i < digests.size(); ++i) ages[i] = value->table.may_contain(digests[i]) ? 0 : unseen;
-    } else if (then.newest - value->header.newest <= 254) {
-      for (std::size_t i = 0; i < digests.size(); ++i) ages[i] = value->table.age(digests[i], then.bytes());
+    } else if (then.reaches(value->header.newest)) {
+      const auto since = static_cast<std::uint8_t>(then.newest - value->header.newest);
+      for (std::size_t i = 0; i < digests.size(); ++i) {
+        const std::uint8_t age = value->table.age(digests[i], then.bytes_at(value->header.newest));
+        if (age != unseen) ages[i] = static_cast<std::uint8_t>(age + since);
+      }
       if (then.seconds != window.seconds) {
         for (std::uint8_t& age : ages) {
           if (age != unseen) age = clamped_age(window.newest - slice_now(then.newest - age, then, window));
@@ -117,8 +126,8 @@ class BlobRecord {
     const SliceWindow then = window.in(value->header);
     if (!then.windowed()) {
       check(value->table.ref(), digests.data(), digests.size(), seen.data());
-    } else if (then.newest - value->header.newest <= 254) {
-      check(value->table.ref(then.bytes()), digests.data(), digests.size(), seen.data());
+    } else if (then.reaches(value->header.newest)) {
+      check(value->table.ref(then.bytes_at(value->header.newest)), digests.data(), digests.size(), seen.data());
     }
     auto old = for_each_old(value->sections, [&](std::int64_t since, std::span<const std::byte> filters) {
       return old_filters_live(since, window) ? test_filters(filters, hash, digests.digests, seen) : Result<void>{};
@@ -344,10 +353,9 @@ class BlobRecord {
     const bool was_sliced = value.header.shape.sliced;
     header_.generation = value.header.generation;
     header_.sequence = value.header.sequence;
-    if (was_sliced && window_.windowed() && then.newest - value.header.newest > 254) {
-      // Every lane is dead, and so old that its byte no longer says so.
+    if (then.windowed() && !then.reaches(value.header.newest)) {
       changed_ = true;
-      ++dropped_;
+      dropped_ += value.table.slices_older_than(-1, static_cast<std::uint8_t>(value.header.newest));
       return;
     }
     TableHeader old = value.header;
@@ -376,14 +384,10 @@ class BlobRecord {
   }
   [[nodiscard]] static const std::byte* value_body(const TableValue& value) noexcept { return value.table.ref().index; }
   void drop_dead(TableHeader& old, const SliceWindow& then) {
-    std::array<bool, 256> dead{};
-    const FingerprintRef lanes = FingerprintView(old.shape, old.count, body_.data()).ref(then.bytes());
-    for (std::uint32_t at = 0; at < old.count; ++at) {
-      if (const std::uint8_t age = lane_age(lanes, at); age > then.max_age) dead[age] = true;
-    }
-    dropped_ += static_cast<std::uint64_t>(std::count(dead.begin(), dead.end(), true));
+    const FingerprintWindow live = then.bytes_at(old.newest);
     FingerprintTable table(old.shape, old.count, body_.data());
-    if (table.drop(then.bytes()) == 0) return;
+    dropped_ += table.view().slices_older_than(live.max_age, live.newest);
+    if (table.drop(live) == 0) return;
     changed_ = true;
     // Exactly the lanes that are left.
     const std::vector<std::byte> from = body_;
@@ -392,14 +396,15 @@ class BlobRecord {
     old.shape.capacity = table.count();
     body_.assign(static_cast<std::size_t>(old.shape.bytes()), std::byte{0});
     FingerprintTable fitted(old.shape, 0, body_.data());
-    static_cast<void>(fitted.rebuild(&view, {}, then.bytes()));
+    static_cast<void>(fitted.rebuild(&view, {}, live));
   }
   void count_slices_anew(const TableHeader& old, const SliceWindow& then) {
     changed_ = true;
     const std::size_t at =
         static_cast<std::size_t>(old.shape.index_bytes() + old.shape.capacity * (old.shape.lane_bytes() - 1));
     for (std::uint32_t i = 0; i < old.count; ++i) {
-      const std::int64_t slice = then.newest - then.bytes().age(std::to_integer<std::uint8_t>(body_[at + i]));
+      const std::int64_t slice =
+          old.newest - then.bytes_at(old.newest).age(std::to_integer<std::uint8_t>(body_[at + i]));
       const std::int64_t now = std::max(slice_now(slice, then, window_), window_.newest - window_.max_age);
       body_[at + i] = static_cast<std::byte>(now);
     }

@@ -202,7 +202,8 @@ class MemoryReader {
     }
     if (!shard.sequence.unchanged_since(sequence)) return false;
     for (const Part& part : parts) {
-      if (!state_.context.is_live(part.slice, newest)) continue;
+      // A table's own head says how new it is.
+      if (part.kind != RecordKind::table && !state_.context.is_live(part.slice, newest)) continue;
       add(part.kind, part.block, part.kind == RecordKind::exact ? part.items : part.size, part.slice);
     }
     // What a table's head says decides where its bytes are: it is believed once nothing has moved.

@@ -191,13 +191,13 @@ class RecordParts {
     TableHead head = head_of(part);
     const FingerprintWindow window = context().window_at(newest);
     if (!context().is_live(part.slice, newest)) {  // its slices' numbers may have come round
-      counters().slices_dropped += slices_older_than(-1, head.view(words_of(part)), window.newest);
+      counters().slices_dropped += head.view(words_of(part)).slices_older_than(-1, window.newest);
       remove(tables_, i);
       return false;
     }
     std::vector<std::uint64_t> words = words_in(part);
     FingerprintTable table = table_in(words, head);
-    const std::uint32_t slices = slices_older_than(window.max_age, table.view(), window.newest);
+    const std::uint32_t slices = table.view().slices_older_than(window.max_age, window.newest);
     if (slices == 0) return true;
     counters().slices_dropped += slices;
     table.drop(window);
@@ -217,8 +217,8 @@ class RecordParts {
     store_table(part, fewer, smaller, next.count());
     return true;
   }
-  /// Records digests in the open table, or in the first one; false when that would be larger than a table may be, and
-  /// then nothing has changed.
+  /// Records digests in the open table, or in the first one; false when that would be larger than a table may be: what
+  /// still fitted may be in it.
   bool insert_in_table(std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest,
                        InsertOutcome& outcome) {
     // Another writer may know a newer slice already.

@@ -334,7 +334,13 @@ class Shard : public ShardFront<Words> {
     parts.clear();
     if (handle.kind() == RecordKind::extended) {
       for (std::uint32_t i = 0; i < handle.size(); ++i) {
-        parts.push_back(Part::load(arena_.at(handle.block()) + std::size_t{i} * granule_words));
+        Part part = Part::load(arena_.at(handle.block()) + std::size_t{i} * granule_words);
+        if (part.kind == RecordKind::table) {  // changed in place: its head knows better than the list
+          const TableHead head = TableHead::of(load_word(arena_.at(part.block)), part.size);
+          part.items = head.count;
+          part.slice = head.newest;
+        }
+        parts.push_back(part);
       }
     } else if (handle.kind() == RecordKind::table) {
       const TableHead head = TableHead::of(load_word(arena_.at(handle.block())), handle.size());

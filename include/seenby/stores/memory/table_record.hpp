@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: MIT
 // A fingerprint table as a memory store keeps it: one word that says what it is, then its bytes, in one block.
 
-#include <bitset>
 #include <cstddef>
 #include <cstdint>
 
@@ -51,16 +50,5 @@ struct TableHead {
     return (bytes + shape.bytes() + granule_bytes - 1) / granule_bytes;
   }
 };
-
-/// How many different slices of a table are more than `max_age` older than the newest.
-[[nodiscard]] inline std::uint32_t slices_older_than(int max_age, const FingerprintView& table,
-                                                     std::uint8_t newest) noexcept {
-  std::bitset<256> old;
-  const FingerprintRef ref = table.ref({.newest = newest, .max_age = 254});
-  for (std::uint32_t at = 0; at < table.count(); ++at) {
-    if (const std::uint8_t age = lane_age(ref, at); age > max_age) old.set(age);
-  }
-  return static_cast<std::uint32_t>(old.count());
-}
 
 SEENBY_DETAIL_END
