@@ -98,8 +98,8 @@ class MemoryStore {
 
   /// Everything `from` has seen, `into` has seen from now on, slice by slice; `from` is forgotten. Filters of one size
   /// are united where the result stays within its rate and kept side by side otherwise: then the merged user may
-  /// be over budget, which the counters say. A user that is missing counts with what the history has of them. Errors as
-  /// `record`; then both users are as before.
+  /// be over budget, which the counters say. A user that is missing counts with what the history has of them. Waits for
+  /// a snapshot that is being written. Errors as `record`; then both users are as before.
   Result<void> merge_users(const User& from, const User& into) { return core_->merge(stored(from), stored(into)); }
 
   /// As HidingStore: kept beside the record, in snapshots too; a user who is missing stays missing. Errors: too_large,

@@ -181,7 +181,7 @@ Result<RecordOutcome> record_times(Store& store, const RecordRequest<User, Item>
 /// A record a slice of the window; or one of what is within it, where the store takes no times.
 template <class Store, class User, class Item>
 Result<RecordOutcome> record_slices(Store& store, const SliceClock& slices, const RecordRequest<User, Item>& request) {
-  const Time now = store.policy().clock();
+  const Time now = request.when.empty() || TimedStoreFor<Store, Item> ? Time{} : store.policy().clock();
   return record_parts(store, request, [&](std::size_t i) -> std::int64_t {
     if (request.when.empty()) return 0;
     if constexpr (TimedStoreFor<Store, Item>) return slices.number(request.when[i]);

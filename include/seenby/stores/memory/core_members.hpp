@@ -203,14 +203,17 @@ std::vector<Result<RecordOutcome>> MemoryCore<Words>::record_many(std::span<cons
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return requests[a].user.key.hash < requests[b].user.key.hash; });
   std::vector<std::size_t> missing;
+  missing.reserve(requests.size());
   std::vector<std::pair<std::size_t, std::uint32_t>> outgrown;
   state_->shards.locked_each(order.size(), key_of, [&](Shard<Words>& shard, std::size_t at) {
     const std::size_t i = order[at];
     bool unread = false;
     outcomes[i] = guarded(requests[i].digests.size(), [&] {
       return for_each_slice(requests[i], newest, [&](auto digests, std::uint32_t slice) -> Result<RecordOutcome> {
+        // Room first: a rebuild that has begun must end.
+        if (outgrown.size() == outgrown.capacity()) outgrown.reserve(2 * outgrown.size() + 8);
         const auto inserted = insert_locked(shard, key_of(at), digests, slice, newest);
-        unread = !inserted;
+        unread = unread || !inserted;
         if (!inserted) return RecordOutcome{};
         if (inserted->rebuild_wanted) outgrown.emplace_back(i, slice);
         return RecordOutcome{.newly_added = inserted->newly_added, .grew = inserted->grew};
@@ -219,6 +222,10 @@ std::vector<Result<RecordOutcome>> MemoryCore<Words>::record_many(std::span<cons
     if (unread) missing.push_back(i);
     state_->shards.split_if_crowded(shard);
   });
+  const HistoryPaths* const paths = history_paths_.load(std::memory_order_acquire);
+  for (const auto& [i, slice] : outgrown) {
+    if (paths != nullptr) (this->*paths->rebuild)(requests[i].user, slice);
+  }
   for (const std::size_t i : missing) {
     outcomes[i] = guarded(requests[i].digests.size(), [&] {
       return for_each_slice(requests[i], newest, [&](auto digests, std::uint32_t slice) {
@@ -226,12 +233,12 @@ std::vector<Result<RecordOutcome>> MemoryCore<Words>::record_many(std::span<cons
       });
     });
   }
-  const HistoryPaths* const paths = history_paths_.load(std::memory_order_acquire);
-  for (const auto& [i, slice] : outgrown) {
-    if (paths != nullptr) (this->*paths->rebuild)(requests[i].user, slice);
-  }
   for (std::size_t i = 0; exact_.keeps() && i < requests.size(); ++i) {
-    if (outcomes[i]) keep_last(requests[i], newest);
+    if (!outcomes[i]) continue;
+    outcomes[i] = guarded(requests[i].digests.size(), [&]() -> Result<RecordOutcome> {
+      keep_last(requests[i], newest);
+      return outcomes[i];
+    });
   }
   return outcomes;
 }
@@ -373,6 +380,8 @@ Result<void> MemoryCore<Words>::merge_in(const User& from, const User& into, std
       if (auto created = create_from_history(*user, {}, newest, newest); !created) return std::move(created).error();
     }
   }
+  // A snapshot, which visits one shard after the other, has both users as before or both as after.
+  const std::lock_guard whole(snapshot_mutex_);
   state_->shards.locked(from.key, into.key, [&](Shard<Words>& from_shard, Shard<Words>& into_shard) {
     if (into_shard.adopt(into.key, from_shard, from.key, newest)) from_shard.erase(from.key);
   });
