@@ -423,6 +423,26 @@ TEST_CASE("a request of two users is one question where the backend takes many k
   static_assert(RemoteStore<BlobStore<BatchBlobs>>);
 }
 
+TEST_CASE("users without a value cost a check one question more, however many they are", "[000-05]") {
+  BatchBlobs blobs;
+  BlobStore<BatchBlobs> store{blobs, {}};
+  REQUIRE(record(store, ann, {std::uint64_t{1}}));
+  seen(store, ann, {1});  // the kind of items is known from here on
+  const std::vector<std::uint64_t> users{2, ann, 3, 4};
+  const std::vector<std::uint64_t> items{1};
+  const std::vector<Digest> digests{store.hasher()(items[0])};
+  std::vector<std::uint8_t> seen_by(1);
+  std::vector<UserStatus> status(users.size());
+  *blobs.batches = 0;
+  blobs.state().loads = 0;
+  store.check(std::span(users), ItemBatch<std::uint64_t>{items, digests}, std::span(seen_by), std::span(status));
+  CHECK(*blobs.batches == 2);
+  CHECK(blobs.state().loads == 7);
+  CHECK(seen_by[0] == 1);
+  CHECK(status[0].state == UserState::missing);
+  CHECK(status[1].state == UserState::known);
+}
+
 TEST_CASE("a salted store is as remote as its store, asks once, knows ages, and records at an event's time") {
   TestClock clock;
   BatchBlobs blobs;
@@ -490,4 +510,31 @@ TEST_CASE("threads that record while slices roll and values are rebuilt lose not
   CHECK(result.checks > 500);
   CHECK(result.false_negatives == 0);
   CHECK(result.lost_for_good == 0);
+}
+
+TEST_CASE("what left the window does not come round with a slice's number", "[002-17]") {
+  TestClock clock;
+  MapBlobs blobs;
+  Store store{blobs, {.wrong_hide_rate = 1e-9, .window = 10 * day, .slices = 10, .clock = clock.clock()}};
+  REQUIRE(record(store, ann, {std::uint64_t{1}}));
+  clock.advance(8 * day);
+  REQUIRE(record(store, ann, {std::uint64_t{2}}));
+  for (int slice = 9; slice < 600; ++slice) {
+    clock.advance(1 * day);
+    CHECK(seen(store, ann, {1, 2}) == std::vector<int>{slice <= 10 ? 1 : 0, slice <= 18 ? 1 : 0});
+  }
+  REQUIRE(record(store, ann, {std::uint64_t{3}}));
+  CHECK(seen(store, ann, {1, 2, 3}) == std::vector<int>{0, 0, 1});
+}
+
+TEST_CASE("a user who comes twice in a batch is recorded once or twice, and both are acknowledged") {
+  MapBlobs blobs;
+  Store store{blobs, {}};
+  const std::vector<std::uint64_t> items{1};
+  const std::vector<Digest> digests{store.hasher()(items[0])};
+  const ItemBatch<std::uint64_t> batch{items, digests};
+  REQUIRE(store.record(ann, batch));
+  const std::vector<RecordRequest<std::uint64_t, std::uint64_t>> twice{{ann, batch, {}}, {ann, batch, {}}};
+  for (const auto& outcome : store.record_many(std::span(twice))) CHECK(outcome);
+  CHECK(seen(store, ann, items) == ones(1));
 }

@@ -83,31 +83,40 @@ class BlobStore {
   /// Rebuilds missing and damaged users from this from now on. For set-up, before other threads use the store.
   void set_replay(Replay<User> replay) { replay_ = std::move(replay); }
 
-  /// As FilterStoreFor says; loads each user's value once.
+  /// As FilterStoreFor says. One question for the users' values, and one more for those who have none: whether slices
+  /// of version 1 are there.
   template <class Item>
   void check(std::span<const User> users, const ItemBatch<Item>& batch, std::span<std::uint8_t> seen_by,
              std::span<UserStatus> status) const {
     const CheckRequest<User, Item> request{users, batch, seen_by, status};
     check_many(std::span(&request, 1));
   }
-  /// The users of all requests in one question, where the backend loads many keys at once.
+  /// As `check`, for the users of all requests together, where the backend loads many keys at once.
   template <class Item>
   void check_many(std::span<const CheckRequest<User, Item>> requests) const {
     std::vector<std::string> keys;
     for (const auto& request : requests) {
       for (const User& user : request.users) keys.push_back(key_of(user));
     }
+    const std::size_t users = keys.size();
     const detail::SliceWindow window = current_window();
     if (!knows_kind()) keys.push_back(kind_key());
     Values blobs = load(keys);
-    if (!knows_kind() && blobs.back()) learn_kind(*blobs.back());
+    if (blobs.size() > users) {
+      if (blobs.back()) learn_kind(*blobs.back());
+      blobs.pop_back();
+      keys.pop_back();
+    }
     if (auto right = check_kind(item_kind<Item>); !right) std::fill(blobs.begin(), blobs.end(), Value(right.error()));
+    const Values lists = load_lists(keys, blobs);
     std::size_t at = 0;
+    std::size_t next_list = 0;
     for (const auto& request : requests) {
       std::fill(request.seen_by.begin(), request.seen_by.end(), std::uint8_t{0});
       std::vector<std::uint8_t> seen(request.batch.size());
       for (UserStatus& status : request.status) {
-        status = test(keys[at], blobs[at], window, request.batch.digest_span(), seen);
+        const Value* const list = blobs[at] && !*blobs[at] ? &lists[next_list++] : nullptr;
+        status = test(keys[at], blobs[at], list, window, request.batch.digest_span(), seen);
         ++at;
         for (std::size_t i = 0; status.state == UserState::known && i < seen.size(); ++i) {
           request.seen_by[i] = static_cast<std::uint8_t>(request.seen_by[i] + seen[i]);
@@ -117,6 +126,7 @@ class BlobStore {
   }
 
   /// Slices since the user last saw each candidate; 255 when unseen, unknown or unreachable. 0 without a window.
+  /// A user of whom only slices of version 1 are there is unknown until the next record.
   template <class Item>
   void age(const User& user, const ItemBatch<Item>& batch, std::span<std::uint8_t> ages) const {
     std::fill(ages.begin(), ages.end(), Record::unseen);
@@ -307,9 +317,19 @@ class BlobStore {
     return values;
   }
 
-  /// Whether there is a value, its answers in `seen`.
-  [[nodiscard]] UserStatus test(const std::string& at, const Value& blob, const detail::SliceWindow& window,
-                                detail::DigestSpan digests, std::vector<std::uint8_t>& seen) const {
+  /// The lists of slices of those keys that have no value, in their order.
+  [[nodiscard]] Values load_lists(const std::vector<std::string>& keys, const Values& values) const {
+    std::vector<std::string> lists;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (values[i] && !*values[i]) lists.push_back(OldSlices::list_key(keys[i]));
+    }
+    return load(lists);
+  }
+
+  /// Whether there is a value, or what `list` names of version 1 where there is none; its answers in `seen`.
+  [[nodiscard]] UserStatus test(const std::string& at, const Value& blob, const Value* list,
+                                const detail::SliceWindow& window, detail::DigestSpan digests,
+                                std::vector<std::uint8_t>& seen) const {
     const auto unreachable = [](Error error) {
       return UserStatus{UserState::unreachable, std::make_shared<const Error>(std::move(error))};
     };
@@ -319,9 +339,8 @@ class BlobStore {
       if (!done) return unreachable(detail::at_key(at, std::move(done).error()));
       return {UserState::known, nullptr, done->list()};
     }
-    auto list = backend_.load(OldSlices::list_key(at));
-    if (!list) return unreachable(std::move(list).error());
-    auto old = OldSlices::load(backend_, at, *list, window);
+    if (!*list) return unreachable(list->error());
+    auto old = OldSlices::load(backend_, at, **list, window);
     if (!old) return unreachable(std::move(old).error());
     std::fill(seen.begin(), seen.end(), std::uint8_t{0});
     for (const detail::OldFilters& filters : old->filters) {
@@ -401,13 +420,15 @@ class BlobStore {
     std::vector<Pending> pending;
     for (std::size_t i = 0; i < count; ++i) pending.push_back({i, key_of(user_of(i))});
     for (int attempt = 0; attempt < tries && !pending.empty(); ++attempt) {
-      load_pending(pending, outcomes);
+      const detail::SliceWindow window = current_window();
+      load_pending(pending, window, outcomes);
       std::vector<BlobSwap> swaps;
       std::erase_if(pending, [&](Pending& one) {
         Result<RecordOutcome>& outcome = outcomes[one.index];
         if (std::same_as<Edit, Nothing> && one.blob) return true;
-        outcome = prepare(user_of(one.index), one, edit, swaps);
-        return !outcome || swaps.empty() || swaps.back().key != one.at;
+        const std::size_t before = swaps.size();
+        outcome = prepare(user_of(one.index), one, edit, window, swaps);
+        return !outcome || swaps.size() == before;
       });
       const auto swapped = swap(swaps);
       std::size_t at = 0;
@@ -422,17 +443,13 @@ class BlobStore {
     return outcomes;
   }
   /// Loads values, and the lists of slices of those that have none; takes out what fails.
-  void load_pending(std::vector<Pending>& pending, std::vector<Result<RecordOutcome>>& outcomes) {
+  void load_pending(std::vector<Pending>& pending, const detail::SliceWindow& window,
+                    std::vector<Result<RecordOutcome>>& outcomes) {
     std::vector<std::string> keys;
     keys.reserve(pending.size());
     for (const Pending& one : pending) keys.push_back(one.at);
     Values values = load(keys);
-    keys.clear();
-    for (std::size_t i = 0; i < pending.size(); ++i) {
-      if (values[i] && !*values[i]) keys.push_back(OldSlices::list_key(pending[i].at));
-    }
-    const Values lists = load(keys);
-    const detail::SliceWindow window = current_window();
+    const Values lists = load_lists(keys, values);
     std::size_t at = 0;
     std::size_t next_list = 0;
     std::erase_if(pending, [&](Pending& one) {
@@ -450,8 +467,9 @@ class BlobStore {
   }
   /// Appends the swap of one user, unless nothing changes.
   template <class Edit>
-  Result<RecordOutcome> prepare(const User& user, Pending& one, const Edit& edit, std::vector<BlobSwap>& swaps) const {
-    auto change = changed(user, one.at, one.blob, one.old, current_window());
+  Result<RecordOutcome> prepare(const User& user, Pending& one, const Edit& edit, const detail::SliceWindow& window,
+                                std::vector<BlobSwap>& swaps) const {
+    auto change = changed(user, one.at, one.blob, one.old, window);
     if (!change) return std::move(change).error();
     Record& record = change->record;
     one.outcome.newly_added = edit(one.index, record);
@@ -495,7 +513,7 @@ class BlobStore {
     const detail::SliceWindow window = current_window();
     std::vector<Pending> both{{0, source}, {1, target}};
     std::vector<Result<RecordOutcome>> failed(2, RecordOutcome{});
-    load_pending(both, failed);
+    load_pending(both, window, failed);
     for (const auto& outcome : failed) {
       if (!outcome) return outcome.error();
     }
