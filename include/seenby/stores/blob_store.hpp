@@ -115,7 +115,7 @@ class BlobStore {
       std::fill(request.seen_by.begin(), request.seen_by.end(), std::uint8_t{0});
       std::vector<std::uint8_t> seen(request.batch.size());
       for (UserStatus& status : request.status) {
-        const Value* const list = blobs[at] && !*blobs[at] ? &lists[next_list++] : nullptr;
+        const Value* const list = lacks_value(blobs[at]) ? &lists[next_list++] : nullptr;
         status = test(keys[at], blobs[at], list, window, request.batch.digest_span(), seen);
         ++at;
         for (std::size_t i = 0; status.state == UserState::known && i < seen.size(); ++i) {
@@ -132,7 +132,7 @@ class BlobStore {
     std::fill(ages.begin(), ages.end(), Record::unseen);
     const std::string at = key_of(user);
     const auto blob = backend_.load(at);
-    if (!blob || !*blob) return;
+    if (!blob || !holds_value(*blob)) return;
     if (!Record::ages(**blob, hash_, current_window(), batch.digests, ages)) {
       std::fill(ages.begin(), ages.end(), Record::unseen);
     }
@@ -185,7 +185,7 @@ class BlobStore {
     const std::string at = key_of(user);
     const auto blob = backend_.load(at);
     if (!blob) return blob.error();
-    if (!*blob) return std::vector<HiddenItem>();
+    if (!holds_value(*blob)) return std::vector<HiddenItem>();
     auto exact = Record::test(**blob, hash_, current_window(), {}, {});
     if (!exact) return detail::at_key(at, std::move(exact).error());
     return std::move(exact->hides);
@@ -207,7 +207,8 @@ class BlobStore {
   /// Everything `from` has seen, hidden and in flight, `into` has from now on; `from` is forgotten. A user that is
   /// missing counts with what the history has of them. With an AtomicBackend both happen together or not at all. Else
   /// `into` is written first: after an error, or a death at any step, nothing is lost, and calling it again finishes
-  /// it. The merged user errs what both did: over_budget counts those beyond their share.
+  /// it; what stays of `from` is a key that says so, until the next record or `forget`. The merged user errs what both
+  /// did: over_budget counts those beyond their share.
   Result<void> merge_users(const User& from, const User& into) {
     const std::string source = key_of(from);
     const std::string target = key_of(into);
@@ -259,6 +260,12 @@ class BlobStore {
   using OldSlices = detail::OldSlices;
   static constexpr int tries = 64;
 
+  /// The value of a user that was merged into another. It counts as none.
+  static constexpr std::string_view merged = "merged";
+  [[nodiscard]] static bool holds_value(const std::optional<Blob>& blob) noexcept {
+    return blob && !std::ranges::equal(*blob, std::as_bytes(std::span(merged)));
+  }
+  [[nodiscard]] static bool lacks_value(const Value& loaded) noexcept { return loaded && !holds_value(*loaded); }
   /// No user's: a name that begins with a zero byte gets another one.
   [[nodiscard]] static std::string kind_key() { return std::string("\0items", 6); }
   [[nodiscard]] static std::string key_of(const User& user) {
@@ -321,7 +328,7 @@ class BlobStore {
   [[nodiscard]] Values load_lists(const std::vector<std::string>& keys, const Values& values) const {
     std::vector<std::string> lists;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (values[i] && !*values[i]) lists.push_back(OldSlices::list_key(keys[i]));
+      if (lacks_value(values[i])) lists.push_back(OldSlices::list_key(keys[i]));
     }
     return load(lists);
   }
@@ -334,7 +341,7 @@ class BlobStore {
       return UserStatus{UserState::unreachable, std::make_shared<const Error>(std::move(error))};
     };
     if (!blob) return unreachable(blob.error());
-    if (*blob) {
+    if (holds_value(*blob)) {
       auto done = Record::test(**blob, hash_, window, digests, seen);
       if (!done) return unreachable(detail::at_key(at, std::move(done).error()));
       return {UserState::known, nullptr, done->list()};
@@ -425,7 +432,7 @@ class BlobStore {
       std::vector<BlobSwap> swaps;
       std::erase_if(pending, [&](Pending& one) {
         Result<RecordOutcome>& outcome = outcomes[one.index];
-        if (std::same_as<Edit, Nothing> && one.blob) return true;
+        if (std::same_as<Edit, Nothing> && holds_value(one.blob)) return true;
         const std::size_t before = swaps.size();
         outcome = prepare(user_of(one.index), one, edit, window, swaps);
         return !outcome || swaps.size() == before;
@@ -457,7 +464,7 @@ class BlobStore {
       if (!value) return outcomes[one.index] = value.error(), true;
       one.blob = std::move(*value);
       one.old = {};
-      if (one.blob) return false;
+      if (holds_value(one.blob)) return false;
       const Value& list = lists[next_list++];
       auto old = list ? OldSlices::load(backend_, one.at, *list, window) : Result<OldSlices>(list.error());
       if (!old) return outcomes[one.index] = old.error(), true;
@@ -476,7 +483,7 @@ class BlobStore {
     one.outcome.grew = record.grew();
     one.rebuilt = change->rebuilt;
     one.dropped = record.dropped();
-    if (!one.blob || record.changed()) swaps.push_back({one.at, std::move(one.blob), record.encode()});
+    if (!holds_value(one.blob) || record.changed()) swaps.push_back({one.at, std::move(one.blob), record.encode()});
     return one.outcome;
   }
   /// Counts what was written, and erases what it replaces.
@@ -519,34 +526,32 @@ class BlobStore {
     }
     auto theirs = changed(from, source, both[0].blob, both[0].old, window);
     if (!theirs) return std::move(theirs).error();
-    const bool any = both[0].blob || !both[0].old.keys.empty() || theirs->rebuilt;
-    if (!any && both[1].blob) return true;
+    const bool any = holds_value(both[0].blob) || !both[0].old.keys.empty() || theirs->rebuilt;
+    if (!any && holds_value(both[1].blob)) return true;
     auto ours = changed(into, target, both[1].blob, both[1].old, window);
     if (!ours) return std::move(ours).error();
     if (!any && !ours->rebuilt) return true;
     if (!ours->record.absorb(theirs->record)) counters_->over_budget.fetch_add(1, std::memory_order_relaxed);
     std::vector<BlobSwap> swaps{{target, both[1].blob, ours->record.encode()}};
-    if (both[0].blob) swaps.push_back({source, both[0].blob, std::nullopt});
-    auto won = move_values(swaps, window);
+    if (holds_value(both[0].blob)) swaps.push_back({source, both[0].blob, std::nullopt});
+    auto won = move_values(swaps);
     if (!won || !*won) return won;
     for (const Pending& one : both) {
       if (auto gone = OldSlices::erase(backend_, one.old.keys); !gone) return gone;
     }
     return true;
   }
-  /// The first swap, then the erasure; together where the backend can. Else `from` is emptied before it is erased, by a
-  /// swap that is lost where another process recorded for it meanwhile: that is then merged too.
-  Result<bool> move_values(const std::vector<BlobSwap>& swaps, const detail::SliceWindow& window) {
+  /// The first swap, then the erasure; together where the backend can. Else `from` is emptied and not erased: a swap is
+  /// lost where another process recorded for it meanwhile, which is then merged too, and an erasure would take it
+  /// along.
+  Result<bool> move_values(const std::vector<BlobSwap>& swaps) {
     if constexpr (AtomicBackend<Backend>) {
       return backend_.swap_all(swaps);
     } else {
       auto written = backend_.compare_and_swap(swaps[0].key, swaps[0].expected, *swaps[0].desired);
       if (!written || !*written || swaps.size() < 2) return written;
-      auto emptied = backend_.compare_and_swap(swaps[1].key, swaps[1].expected, Record(hash_, share_, window).encode());
-      if (!emptied || !*emptied) return emptied;
-      auto gone = backend_.erase(swaps[1].key);
-      if (!gone) return gone;
-      return true;
+      const auto text = std::as_bytes(std::span(merged));
+      return backend_.compare_and_swap(swaps[1].key, swaps[1].expected, Blob(text.begin(), text.end()));
     }
   }
 
@@ -558,8 +563,8 @@ class BlobStore {
   [[nodiscard]] Result<Change> changed(const User& user, const std::string& at, const std::optional<Blob>& blob,
                                        OldSlices& old, const detail::SliceWindow& window) const {
     Change change{Record(hash_, share_, window)};
-    bool wants_history = !blob;
-    if (blob) {
+    bool wants_history = !holds_value(blob);
+    if (holds_value(blob)) {
       auto decoded = Record::decode(*blob, hash_, share_, window);
       if (decoded) {
         change.record = std::move(*decoded);
