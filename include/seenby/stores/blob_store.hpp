@@ -20,6 +20,8 @@
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
 #include "seenby/stores/blob/backend.hpp"
+#include "seenby/stores/blob/batches.hpp"
+#include "seenby/stores/blob/item_kind.hpp"
 #include "seenby/stores/blob/old_slices.hpp"
 #include "seenby/stores/blob/record.hpp"
 #include "seenby/stores/filter_store.hpp"
@@ -74,6 +76,7 @@ class BlobStore {
         hash_(policy_.seed),
         slices_(policy_),
         share_(sizing::split_budget(policy_.wrong_hide_rate, policy_.users_per_request)),
+        kind_(std::make_unique<detail::BlobKind>()),
         counters_(std::make_unique<Counters>()) {}
 
   /// The policy as given at construction.
@@ -100,14 +103,14 @@ class BlobStore {
     }
     const std::size_t users = keys.size();
     const detail::SliceWindow window = current_window();
-    if (!knows_kind()) keys.push_back(kind_key());
-    Values blobs = load(keys);
+    if (!kind_->is_known()) keys.push_back(detail::BlobKind::key());
+    Values blobs = detail::load_all(backend_, keys);
     if (blobs.size() > users) {
-      if (blobs.back()) learn_kind(*blobs.back());
+      if (blobs.back()) kind_->learn(*blobs.back());
       blobs.pop_back();
       keys.pop_back();
     }
-    if (auto right = check_kind(item_kind<Item>); !right) std::fill(blobs.begin(), blobs.end(), Value(right.error()));
+    if (auto right = kind_->check(item_kind<Item>); !right) std::fill(blobs.begin(), blobs.end(), Value(right.error()));
     const Values lists = load_lists(keys, blobs);
     std::size_t at = 0;
     std::size_t next_list = 0;
@@ -246,7 +249,7 @@ class BlobStore {
 
  private:
   using Record = detail::BlobRecord<Hash>;
-  using Value = Result<std::optional<Blob>>;
+  using Value = detail::LoadedBlob;
   using Values = std::vector<Value>;
   struct Counters {
     std::atomic<std::uint64_t> records{0};
@@ -255,7 +258,6 @@ class BlobStore {
     std::atomic<std::uint64_t> rebuilds{0};
     std::atomic<std::uint64_t> over_budget{0};
     std::atomic<std::uint64_t> slices_dropped{0};
-    std::atomic<std::uint8_t> kind{0};  // of the items, once it is known
   };
   using OldSlices = detail::OldSlices;
   static constexpr int tries = 64;
@@ -266,71 +268,22 @@ class BlobStore {
     return blob && !std::ranges::equal(*blob, std::as_bytes(std::span(merged)));
   }
   [[nodiscard]] static bool lacks_value(const Value& loaded) noexcept { return loaded && !holds_value(*loaded); }
-  /// No user's: a name that begins with a zero byte gets another one.
-  [[nodiscard]] static std::string kind_key() { return std::string("\0items", 6); }
   [[nodiscard]] static std::string key_of(const User& user) {
     std::string key = detail::wire_text(user);
     if (key.starts_with('\0')) key.insert(key.begin(), '\0');
     return key;
   }
-  [[nodiscard]] bool knows_kind() const noexcept { return counters_->kind.load(std::memory_order_relaxed) != 0; }
-  void learn_kind(const std::optional<Blob>& blob) const {
-    if (!blob) return;
-    const std::string_view text(reinterpret_cast<const char*>(blob->data()), blob->size());
-    for (const ItemKind kind : {ItemKind::integer, ItemKind::text, ItemKind::bytes}) {
-      if (text == to_string(kind)) counters_->kind.store(static_cast<std::uint8_t>(kind), std::memory_order_relaxed);
-    }
-  }
-  [[nodiscard]] Result<void> check_kind(ItemKind asked) const {
-    const auto known = static_cast<ItemKind>(counters_->kind.load(std::memory_order_relaxed));
-    if (!knows_kind() || known == asked) return {};
-    std::string message = "seenby: expected items of kind ";
-    message.append(to_string(known)).append(", which this store holds, got ").append(to_string(asked));
-    return Error{ErrorCode::parameter_mismatch, std::move(message)};
-  }
-  /// As check_kind, and writes the kind where there is none yet.
-  [[nodiscard]] Result<void> claim_kind(ItemKind recorded) {
-    for (int attempt = 0; attempt < tries && !knows_kind(); ++attempt) {
-      auto blob = backend_.load(kind_key());
-      if (!blob) return std::move(blob).error();
-      learn_kind(*blob);
-      if (*blob) break;
-      const auto text = std::as_bytes(std::span(to_string(recorded)));
-      const Blob kind(text.begin(), text.end());
-      auto swapped = backend_.compare_and_swap(kind_key(), std::nullopt, kind);
-      if (!swapped) return std::move(swapped).error();
-      if (*swapped) learn_kind(kind);
-    }
-    return check_kind(recorded);
-  }
-
   [[nodiscard]] detail::SliceWindow current_window() const {
     if (!slices_.windowed()) return {};
     return {slices_.newest(policy_.clock), slices_.slice_seconds(), static_cast<std::uint8_t>(slices_.tested() - 1)};
   }
-  /// A value or an error for each key, in one round trip where the backend can.
-  [[nodiscard]] Values load(const std::vector<std::string>& keys) const {
-    Values values;
-    values.reserve(keys.size());
-    if (keys.empty()) return values;
-    if constexpr (BatchLoadingBackend<Backend>) {
-      auto loaded = backend_.load_many(std::span<const std::string>(keys));
-      for (std::size_t i = 0; i < keys.size(); ++i) {
-        values.push_back(loaded ? Value(std::move((*loaded)[i])) : Value(loaded.error()));
-      }
-    } else {
-      for (const std::string& key : keys) values.push_back(backend_.load(key));
-    }
-    return values;
-  }
-
   /// The lists of slices of those keys that have no value, in their order.
   [[nodiscard]] Values load_lists(const std::vector<std::string>& keys, const Values& values) const {
     std::vector<std::string> lists;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (lacks_value(values[i])) lists.push_back(OldSlices::list_key(keys[i]));
     }
-    return load(lists);
+    return detail::load_all(backend_, lists);
   }
 
   /// Whether there is a value, or what `list` names of version 1 where there is none; its answers in `seen`.
@@ -368,7 +321,7 @@ class BlobStore {
   }
   template <class Item>
   std::vector<Result<RecordOutcome>> record_all(std::span<const RecordRequest<User, Item>> requests) {
-    if (auto right = claim_kind(item_kind<Item>); !right) {
+    if (auto right = kind_->claim(backend_, item_kind<Item>, tries); !right) {
       return std::vector<Result<RecordOutcome>>(requests.size(), right.error());
     }
     const Time now = keep_last_ == 0 ? Time{} : policy_.clock();
@@ -437,7 +390,7 @@ class BlobStore {
         outcome = prepare(user_of(one.index), one, edit, window, swaps);
         return !outcome || swaps.size() == before;
       });
-      const auto swapped = swap(swaps);
+      const auto swapped = detail::swap_all(backend_, swaps);
       std::size_t at = 0;
       std::erase_if(pending, [&](Pending& one) {
         const Result<bool>& won = swapped[at++];
@@ -455,7 +408,7 @@ class BlobStore {
     std::vector<std::string> keys;
     keys.reserve(pending.size());
     for (const Pending& one : pending) keys.push_back(one.at);
-    Values values = load(keys);
+    Values values = detail::load_all(backend_, keys);
     const Values lists = load_lists(keys, values);
     std::size_t at = 0;
     std::size_t next_list = 0;
@@ -493,22 +446,6 @@ class BlobStore {
     counters_->slices_dropped.fetch_add(one.dropped, std::memory_order_relaxed);
     if (auto gone = OldSlices::erase(backend_, one.old.keys); !gone) return std::move(gone).error();
     return one.outcome;
-  }
-  /// Whether each was swapped.
-  std::vector<Result<bool>> swap(const std::vector<BlobSwap>& swaps) {
-    std::vector<Result<bool>> swapped;
-    if constexpr (BatchSwappingBackend<Backend>) {
-      if (swaps.empty()) return swapped;
-      const auto done = backend_.swap_many(swaps);
-      for (std::size_t i = 0; i < swaps.size(); ++i) {
-        swapped.push_back(done ? Result<bool>(bool{(*done)[i]}) : Result<bool>(done.error()));
-      }
-    } else {
-      for (const BlobSwap& one : swaps) {
-        swapped.push_back(backend_.compare_and_swap(one.key, one.expected, *one.desired));
-      }
-    }
-    return swapped;
   }
   [[nodiscard]] static Error lost_all(const std::string& at) {
     return detail::at_key(
@@ -607,6 +544,7 @@ class BlobStore {
   double share_;
   std::size_t keep_last_ = 0;
   Replay<User> replay_;
+  std::unique_ptr<detail::BlobKind> kind_;
   std::unique_ptr<Counters> counters_;
 };
 
