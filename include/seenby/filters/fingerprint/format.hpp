@@ -134,6 +134,37 @@ inline constexpr std::size_t entry_header_bytes = 18;
   return true;
 }
 
+/// Whether a header's fields allow each other, and its checksum holds.
+[[nodiscard]] inline Result<void> check_table_header(const TableHeader& header, std::span<const std::byte> bytes,
+                                                     std::uint64_t value_bytes) {
+  const auto hash = static_cast<unsigned>(header.hash);
+  if (hash < 1 || hash > 3 || !(header.share < 1)) {
+    return header_error(ErrorCode::corrupt, "expected hash 1 to 3 and a share, got another");
+  }
+  if (header.shape.bucket_bits > FingerprintShape::max_bucket_bits ||
+      header.shape.tail_bytes > FingerprintShape::max_tail_bytes) {
+    std::string message = "expected at most 28 bucket bits and 4 tail bytes, got ";
+    message.append(std::to_string(header.shape.bucket_bits)).append(" and ");
+    return header_error(ErrorCode::too_large, message.append(std::to_string(header.shape.tail_bytes)));
+  }
+  if (header.count > header.shape.capacity || value_bytes != header.value_bytes()) {
+    std::string message = "expected ";
+    message.append(std::to_string(header.value_bytes())).append(" bytes (the table's and its sections'), got ");
+    message.append(std::to_string(value_bytes));
+    return header_error(value_bytes < header.value_bytes() ? ErrorCode::truncated : ErrorCode::corrupt, message);
+  }
+  if (header.covers_body && bytes.size() != value_bytes) {
+    return header_error(ErrorCode::invalid_argument, "expected the whole value, since its checksum covers the body");
+  }
+  const auto expected = load_le<std::uint32_t>(bytes.data() + 44);
+  const auto actual = table_checksum(bytes.first(table_header_bytes), header.covers_body,
+                                     header.covers_body ? bytes.subspan(table_header_bytes) : bytes.first(0));
+  if (expected == actual) return {};
+  std::string message = "expected checksum ";
+  message.append(std::to_string(expected)).append(", but the bytes give ").append(std::to_string(actual));
+  return header_error(ErrorCode::corrupt, message.append("; the table was damaged"));
+}
+
 SEENBY_DETAIL_END
 
 namespace seenby {
@@ -161,21 +192,24 @@ inline void encode_table_header(const TableHeader& header, std::span<const std::
 }
 
 inline Result<TableHeader> decode_table_header(std::span<const std::byte> bytes, std::uint64_t value_bytes) {
-  using detail::header_error;
   const std::byte* const at = bytes.data();
   if (!bytes.empty() && at[0] != static_cast<std::byte>(detail::format_magic | detail::table_version)) {
     const auto first = std::to_integer<unsigned>(at[0]);
     std::string message = "expected the first byte to be 0xb2 (a seenby table, format 2), got ";
-    return header_error((first & 0xf0U) == detail::format_magic ? ErrorCode::unsupported_version : ErrorCode::bad_magic,
-                        message.append(std::to_string(first)));
+    return detail::header_error(
+        (first & 0xf0U) == detail::format_magic ? ErrorCode::unsupported_version : ErrorCode::bad_magic,
+        message.append(std::to_string(first)));
   }
   if (bytes.size() < table_header_bytes || value_bytes < table_header_bytes) {
     std::string message = "expected a table of at least 48 bytes, got ";
-    return header_error(ErrorCode::truncated,
-                        message.append(std::to_string(std::min<std::uint64_t>(bytes.size(), value_bytes))));
+    return detail::header_error(ErrorCode::truncated,
+                                message.append(std::to_string(std::min<std::uint64_t>(bytes.size(), value_bytes))));
+  }
+  const auto layout = std::to_integer<unsigned>(at[1]);
+  if ((layout & 0x7fU) != detail::table_layout || at[5] != std::byte{0}) {
+    return detail::header_error(ErrorCode::corrupt, "expected layout 4 and a zero byte, got another");
   }
   TableHeader header;
-  const auto layout = std::to_integer<unsigned>(at[1]);
   header.covers_body = (layout & detail::covers_bits_flag) != 0;
   header.shape.bucket_bits = std::to_integer<std::uint8_t>(at[2]);
   header.hash = static_cast<HashKind>(at[3]);
@@ -188,37 +222,10 @@ inline Result<TableHeader> decode_table_header(std::span<const std::byte> bytes,
   header.sequence = detail::load_le<std::uint32_t>(at + 24);
   header.count = detail::load_le<std::uint32_t>(at + 28);
   header.newest = detail::load_le<std::uint32_t>(at + 32);
-  const auto code = detail::load_le<std::uint16_t>(at + 36);
-  header.share = std::exp2(-static_cast<double>(code) / detail::fpr_code_scale);
+  header.share = std::exp2(-static_cast<double>(detail::load_le<std::uint16_t>(at + 36)) / detail::fpr_code_scale);
   header.section_count = detail::load_le<std::uint16_t>(at + 38);
   header.section_bytes = detail::load_le<std::uint32_t>(at + 40);
-  const auto hash = static_cast<unsigned>(header.hash);
-  if ((layout & 0x7fU) != detail::table_layout || hash < 1 || hash > 3 || at[5] != std::byte{0} || code == 0) {
-    return header_error(ErrorCode::corrupt, "expected layout 4, hash 1 to 3, a zero byte and a share, got another");
-  }
-  if (header.shape.bucket_bits > FingerprintShape::max_bucket_bits ||
-      header.shape.tail_bytes > FingerprintShape::max_tail_bytes) {
-    std::string message = "expected at most 28 bucket bits and 4 tail bytes, got ";
-    message.append(std::to_string(header.shape.bucket_bits)).append(" and ");
-    return header_error(ErrorCode::too_large, message.append(std::to_string(header.shape.tail_bytes)));
-  }
-  if (header.count > header.shape.capacity || value_bytes != header.value_bytes()) {
-    std::string message = "expected ";
-    message.append(std::to_string(header.value_bytes())).append(" bytes (the table's and its sections'), got ");
-    message.append(std::to_string(value_bytes));
-    return header_error(value_bytes < header.value_bytes() ? ErrorCode::truncated : ErrorCode::corrupt, message);
-  }
-  if (header.covers_body && bytes.size() != value_bytes) {
-    return header_error(ErrorCode::invalid_argument, "expected the whole value, since its checksum covers the body");
-  }
-  const auto expected = detail::load_le<std::uint32_t>(at + 44);
-  const auto actual = detail::table_checksum(bytes.first(table_header_bytes), header.covers_body,
-                                             header.covers_body ? bytes.subspan(table_header_bytes) : bytes.first(0));
-  if (expected != actual) {
-    std::string message = "expected checksum ";
-    message.append(std::to_string(expected)).append(", but the bytes give ").append(std::to_string(actual));
-    return header_error(ErrorCode::corrupt, message.append("; the table was damaged"));
-  }
+  if (auto sound = detail::check_table_header(header, bytes, value_bytes); !sound) return std::move(sound).error();
   return header;
 }
 

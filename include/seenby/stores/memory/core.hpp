@@ -126,6 +126,13 @@ class MemoryCore {
   void keep_last(const StoredRequest<Words>& request, std::uint32_t newest);
   Result<RecordOutcome> record_in(const User& user, std::span<const Digest> digests, std::uint32_t slice,
                                   std::uint32_t newest);
+  /// What record_many has left to do: whose history must be read first, and whose record a history may rebuild.
+  struct BatchRest {
+    std::vector<std::size_t> missing;
+    std::vector<std::pair<std::size_t, std::uint32_t>> outgrown;  // and in which slice
+  };
+  void record_known(std::span<const StoredRequest<Words>> requests, std::uint32_t newest,
+                    std::vector<Result<RecordOutcome>>& outcomes, BatchRest& rest);
   /// Calls run(digests, slice) for each live slice of a request, and adds up what it gives; stops at an error.
   template <class Run>
   Result<RecordOutcome> for_each_slice(const StoredRequest<Words>& request, std::uint32_t newest, const Run& run) const;

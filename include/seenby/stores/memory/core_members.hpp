@@ -197,36 +197,13 @@ template <std::size_t Words>
 std::vector<Result<RecordOutcome>> MemoryCore<Words>::record_many(std::span<const StoredRequest<Words>> requests) {
   const std::uint32_t newest = newest_slice();
   std::vector<Result<RecordOutcome>> outcomes(requests.size(), RecordOutcome{});
-  std::vector<std::size_t> order(requests.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto key_of = [&](std::size_t at) -> const Key& { return requests[order[at]].user.key; };
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return requests[a].user.key.hash < requests[b].user.key.hash; });
-  std::vector<std::size_t> missing;
-  missing.reserve(requests.size());
-  std::vector<std::pair<std::size_t, std::uint32_t>> outgrown;
-  state_->shards.locked_each(order.size(), key_of, [&](Shard<Words>& shard, std::size_t at) {
-    const std::size_t i = order[at];
-    bool unread = false;
-    outcomes[i] = guarded(requests[i].digests.size(), [&] {
-      return for_each_slice(requests[i], newest, [&](auto digests, std::uint32_t slice) -> Result<RecordOutcome> {
-        // Room first: a rebuild that has begun must end.
-        if (outgrown.size() == outgrown.capacity()) outgrown.reserve(2 * outgrown.size() + 8);
-        const auto inserted = insert_locked(shard, key_of(at), digests, slice, newest);
-        unread = unread || !inserted;
-        if (!inserted) return RecordOutcome{};
-        if (inserted->rebuild_wanted) outgrown.emplace_back(i, slice);
-        return RecordOutcome{.newly_added = inserted->newly_added, .grew = inserted->grew};
-      });
-    });
-    if (unread) missing.push_back(i);
-    state_->shards.split_if_crowded(shard);
-  });
+  BatchRest rest;
+  record_known(requests, newest, outcomes, rest);
   const HistoryPaths* const paths = history_paths_.load(std::memory_order_acquire);
-  for (const auto& [i, slice] : outgrown) {
+  for (const auto& [i, slice] : rest.outgrown) {
     if (paths != nullptr) (this->*paths->rebuild)(requests[i].user, slice);
   }
-  for (const std::size_t i : missing) {
+  for (const std::size_t i : rest.missing) {
     outcomes[i] = guarded(requests[i].digests.size(), [&] {
       return for_each_slice(requests[i], newest, [&](auto digests, std::uint32_t slice) {
         return record_in(requests[i].user, digests, slice, newest);
@@ -241,6 +218,35 @@ std::vector<Result<RecordOutcome>> MemoryCore<Words>::record_many(std::span<cons
     });
   }
   return outcomes;
+}
+/// Records whom no history must be read for, each shard locked once; tells who is left.
+template <std::size_t Words>
+void MemoryCore<Words>::record_known(std::span<const StoredRequest<Words>> requests, std::uint32_t newest,
+                                     std::vector<Result<RecordOutcome>>& outcomes, BatchRest& rest) {
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto key_of = [&](std::size_t at) -> const Key& { return requests[order[at]].user.key; };
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return requests[a].user.key.hash < requests[b].user.key.hash; });
+  rest.missing.reserve(requests.size());
+  state_->shards.locked_each(order.size(), key_of, [&](Shard<Words>& shard, std::size_t at) {
+    const std::size_t i = order[at];
+    bool unread = false;
+    outcomes[i] = guarded(requests[i].digests.size(), [&] {
+      return for_each_slice(requests[i], newest, [&](auto digests, std::uint32_t slice) -> Result<RecordOutcome> {
+        // Room first: a rebuild that has begun must end.
+        auto& outgrown = rest.outgrown;
+        if (outgrown.size() == outgrown.capacity()) outgrown.reserve(2 * outgrown.size() + 8);
+        const auto inserted = insert_locked(shard, key_of(at), digests, slice, newest);
+        unread = unread || !inserted;
+        if (!inserted) return RecordOutcome{};
+        if (inserted->rebuild_wanted) outgrown.emplace_back(i, slice);
+        return RecordOutcome{.newly_added = inserted->newly_added, .grew = inserted->grew};
+      });
+    });
+    if (unread) rest.missing.push_back(i);
+    state_->shards.split_if_crowded(shard);
+  });
 }
 template <std::size_t Words>
 void MemoryCore<Words>::keep_last(const StoredRequest<Words>& request, std::uint32_t newest) {
