@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Events a second through the whole path (queue, history, filters, acknowledgement), by batch size: embedded in SQLite
-// and LMDB, and over PostgreSQL and Redis where they are installed; then a rebuild of every filter from the history.
+// and LMDB, over PostgreSQL and Redis where they are installed, and from a Redis stream too; then a rebuild of every
+// filter from the history.
 //   seenby_scenario_ingest [EVENTS | FILE]     100,000 events of 20,000 users unless another number is given, or a file
 //                                              of lines "user<TAB>item<TAB>seconds"
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +14,7 @@
 #include <fstream>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +26,9 @@
 #include "support/temporary_folder.hpp"
 #ifdef SEENBY_BENCH_SERVERS
 #include "seenby/postgres/history.hpp"
+#include "seenby/redis/executor.hpp"
 #include "seenby/redis/store.hpp"
+#include "seenby/redis/stream_queue.hpp"
 #include "support/postgres_server.hpp"
 #include "support/redis_server.hpp"
 #endif
@@ -94,23 +99,29 @@ struct Took {
   double processor_seconds;  ///< of this process: what other programs do has no part in it
 };
 
-/// Ingests all messages.
-template <class Message, class History, class Store>
-Took ingest(const std::vector<Message>& messages, History& history, Store& store, std::size_t batch) {
-  BoundedQueue<Message> queue({.capacity = messages.size() + 1});
-  for (const Message& message : messages) queue.push(message).or_throw();
+/// Ingests what is in a queue.
+template <class Queue, class History, class Store>
+Took drain(Queue& queue, std::size_t events, History& history, Store& store, std::size_t batch) {
   Ingestor ingestor(queue, history, store, {.batch = batch, .wait = std::chrono::milliseconds(0)});
   const auto start = Steady::now();
   const double processor = processor_seconds();
   while (ingestor.step().or_throw() != 0) {}
   const Took took{seconds_since(start), processor_seconds() - processor};
   const IngestCounters counters = ingestor.counters();
-  if (counters.recorded != messages.size() || counters.acknowledged != messages.size()) {
-    std::fprintf(stderr, "expected %zu events recorded, got %llu\n", messages.size(),
+  if (counters.recorded != events || counters.acknowledged != events) {
+    std::fprintf(stderr, "expected %zu events recorded, got %llu\n", events,
                  static_cast<unsigned long long>(counters.recorded));
     std::exit(1);
   }
   return took;
+}
+
+/// Ingests all messages from a queue in this process.
+template <class Message, class History, class Store>
+Took ingest(const std::vector<Message>& messages, History& history, Store& store, std::size_t batch) {
+  BoundedQueue<Message> queue({.capacity = messages.size() + 1});
+  for (const Message& message : messages) queue.push(message).or_throw();
+  return drain(queue, messages.size(), history, store, batch);
 }
 
 void row(const char* path, const char* messages, std::size_t batch, std::size_t events, const Took& took) {
@@ -172,6 +183,17 @@ bool run_servers(const std::vector<Event>& events, const std::vector<std::string
     if (!rebuild(path, history, store)) return false;
     postgres.sql("TRUNCATE seenby.events");
     row(path, "JSON", batch, lines.size(), ingest(lines, history, store, batch));
+  }
+  for (const std::size_t batch : {100U, 1'000U, 10'000U}) {
+    const test::RedisServer redis;
+    const std::string url = redis.socket_url() + "?timeout_ms=10000";
+    redis::RedisStore<User> store(url, policy, {.remembered_users = 1 << 17});
+    redis::StreamQueue queue(redis::make_executor(url).or_throw(), "events", {.max_length = 0});
+    for (std::size_t from = 0; from < lines.size(); from += 1'000) {
+      queue.push(std::span(lines).subspan(from, std::min<std::size_t>(1'000, lines.size() - from))).or_throw();
+    }
+    postgres.sql("TRUNCATE seenby.events");
+    row("stream and both", "JSON", batch, lines.size(), drain(queue, lines.size(), history, store, batch));
   }
   return true;
 }
