@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Puts Google Benchmark's files together: collect.py PARTS_FOLDER OUT.json"""
+"""Puts Google Benchmark's files together: collect.py PARTS_FOLDER OUT.json [--gate]"""
 
 import datetime
 import json
@@ -24,8 +24,26 @@ def compiler(build):
     return output_of(path, "--version").splitlines()[0]
 
 
+def commit():
+    dirty = "" if not output_of("git", "status", "--porcelain", "--untracked-files=no") else " with changes"
+    return output_of("git", "rev-parse", "--short=12", "HEAD") + dirty
+
+
+def today():
+    return datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+
+
+def gate(parts):
+    """What the gate's scenarios printed."""
+    return {"commit": commit(), "date": today(),
+            "printed": [part.read_text().strip() for part in sorted(parts.glob("gate_*.txt"))]}
+
+
 def main():
     parts, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    if sys.argv[3:] == ["--gate"]:
+        out.write_text(json.dumps(json.loads(out.read_text()) | {"gate": gate(parts)}, indent=1) + "\n")
+        return
     keep = ("ns_per_check", "ns_per_request", "ns_per_insert", "bytes_per_user", "fpr", "gib", "p50_us", "p99_us",
             "p999_us", "p9999_us", "max_us", "waits", "ns_per_record")
     figures, context = {}, {}
@@ -46,16 +64,16 @@ def main():
             for counter in keep:
                 if counter in run:
                     entry.setdefault(counter, []).append(float(f"{run[counter]:.6g}"))
-    dirty = "" if not output_of("git", "status", "--porcelain", "--untracked-files=no") else " with changes"
     report = {
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "date": today(),
         "cpu": processor(),
         "cores": context.get("num_cpus"),
         "caches": [f"L{c['level']} {c['type']} {c['size'] // 1024} KiB" for c in context.get("caches", [])],
         "kernel": context.get("seenby_kernel"),
         "compiler": compiler(parts.parent),
-        "commit": output_of("git", "rev-parse", "--short=12", "HEAD") + dirty,
+        "commit": commit(),
         "figures": figures,
+        "gate": gate(parts),
     }
     out.write_text(json.dumps(report, indent=1) + "\n")
 

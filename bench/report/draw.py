@@ -177,6 +177,10 @@ def table(report):
         lines += ["", f"Ten million users: {get('gib'):.2f} GiB ({get('bytes_per_user'):.0f} bytes each); a request of "
                   f"200 checks took {get('p50_us'):.1f} us at the median, {get('p99_us'):.1f} at p99, "
                   f"{get('p999_us'):.1f} at p99.9 and {get('max_us'):.0f} at most, of a million."]
+    if "gate" in report:
+        lines += ["", f"The gate, commit {report['gate']['commit']}, {report['gate']['date']}:"]
+        for printed in report["gate"]["printed"]:
+            lines += ["", "```text", printed, "```"]
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,8 @@
 # Measures seenby beside its peers and draws what README.md shows.
 #
 #   bench/report/run.sh            # all of it: three minutes on two cores beside the build, 8 GB
-#   bench/report/run.sh --quick    # fewer repetitions and users, for a look: some minutes
+#   bench/report/run.sh --quick    # fewer repetitions, users and ids, for a look: some minutes
+#   bench/report/run.sh --gate     # the gate's figures only, beside the last ones of the rest
 #   bench/report/run.sh --plot     # draws the plots again from the last figures
 #
 # Figures go to bench/report/peers.json (every repetition, with the machine, the compiler and the commit), the table of
@@ -17,13 +18,38 @@ mode=${1:-}
 report=bench/report
 python=/usr/bin/python3  # the one that Debian's matplotlib belongs to, whatever comes before it in PATH
 need python3-matplotlib
-if [[ $mode != --plot ]]; then
+
+# The gate's figures, as its scenarios print them: against PostgreSQL and Redis, of many ids, and under kills.
+measure_gate() {
+  local lookups=1000000 ids=(10000000 100000000) soak=1
+  if [[ $mode == --quick ]]; then lookups=20000 ids=(1000000) soak=''; fi
+  need libhiredis-dev libssl-dev libpq-dev redis-server postgresql 'catch2>=3'
+  cmake --preset bench > /dev/null
+  cmake --build build/bench --target seenby_scenario_texts seenby_scenario_gate
+  cmake --preset release > /dev/null
+  cmake --build build/release --target seenby_redis_tests
+  mkdir -p "$parts"
+  echo "report: measuring the gate"
+  build/bench/bin/seenby_scenario_texts $lookups > "$parts/gate_1_texts.txt"
+  local count
+  for count in "${ids[@]}"; do build/bench/bin/seenby_scenario_gate "$count"; done > "$parts/gate_2_ids.txt"
+  # One line of the test says how much it did; it fails when an id was absent.
+  ${soak:+env SEENBY_SOAK=1} build/release/bin/seenby_redis_tests \
+    'An id added at one server is never absent at another while versions switch and builders die' > "$parts/rebuilds.log"
+  grep ' switches, ' "$parts/rebuilds.log" |
+    sed 's/^ */rebuilds of a shared gate under kills: /' > "$parts/gate_3_rebuilds.txt"
+}
+
+parts=build/bench/report
+if [[ $mode == --gate ]]; then
+  measure_gate
+  "$python" $report/collect.py "$parts" $report/peers.json --gate
+elif [[ $mode != --plot ]]; then
   need g++ cmake ninja-build libxxhash-dev libbenchmark-dev libboost-dev libbloom-dev libroaring-dev
   bench/peers/get_boost.sh || echo "report: without Boost's contenders"
   cmake --preset bench -DSEENBY_BUILD_TOOL=OFF > /dev/null
   cmake --build build/bench --target seenby_bench_peers
   peers=build/bench/bin/seenby_bench_peers
-  parts=build/bench/report
   mkdir -p "$parts"
   repetitions=15
   if [[ $mode == --quick ]]; then repetitions=5; fi
@@ -49,6 +75,7 @@ if [[ $mode != --plot ]]; then
     export SEENBY_BENCH_10M=1
     measure users_10M --benchmark_filter='^users_10M/'
   fi
+  measure_gate
   "$python" $report/collect.py "$parts" $report/peers.json
 fi
 "$python" $report/draw.py $report/peers.json $report/plots $report/table.md

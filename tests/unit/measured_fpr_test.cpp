@@ -29,6 +29,7 @@
 #include "seenby/hash.hpp"
 #include "seenby/sizing.hpp"
 #include "support/binomial.hpp"
+#include "support/instrumented.hpp"
 #include "support/random.hpp"
 
 namespace {
@@ -41,15 +42,9 @@ using seenby::Mix64Hash;
 using seenby::SplitBlockLayout;
 using seenby::Xxh3Hash;
 using seenby::Xxh64Hash;
+using seenby::test::instrumented;
 using seenby::test::Random;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool instrumented = true;
-#elif defined(__has_feature)
-constexpr bool instrumented = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool instrumented = false;
-#endif
 constexpr std::uint64_t largest_bits = std::uint64_t{1} << (instrumented ? 22 : 27);
 /// How many items a measurement inserts, and queries, over all its filters; larger filters are measured once.
 constexpr std::uint64_t items_per_measurement = instrumented ? 20'000 : 100'000;

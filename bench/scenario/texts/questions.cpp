@@ -33,6 +33,19 @@ bool attempted(std::uint64_t learner, std::uint64_t question) {
   return offset * 1'077 % catalogue < attempts;
 }
 
+/// A learner from `b` on beside whom a topic has twice what a page takes that neither attempted: so every page can be
+/// filled, whatever a filter hides by chance.
+std::uint64_t partner(std::uint64_t a, std::uint64_t b, std::uint64_t topic, std::uint64_t learners) {
+  const auto unseen = [&](std::uint64_t other) {
+    std::size_t count = 0;
+    for (std::uint64_t q = topic; q < catalogue; q += topics)
+      count += !attempted(a, q) && !attempted(other, q) ? 1U : 0U;
+    return count;
+  };
+  while (unseen(b) < 2 * wanted) b = (b + 1) % learners;
+  return b;
+}
+
 void fill(Database& database, std::uint64_t learners) {
   database.run("CREATE TABLE questions (id bigint PRIMARY KEY, topic int, rank int, body text)");
   database.run(
@@ -148,7 +161,7 @@ bool questions_hold(const std::string& postgres, const std::string& redis_url, s
                           Way{"filters in Redis, rows by id"}};
   for (std::uint64_t round = 0; round < 2'000; ++round) {
     const std::uint64_t a = (round * 31) % learners;
-    const std::uint64_t b = (round * 17 + 1) % learners;
+    const std::uint64_t b = partner(a, (round * 17 + 1) % learners, round % topics, learners);
     const Topic& topic = cached[round % topics];
     const std::vector<std::string> arguments{std::to_string(round % topics), std::to_string(a), std::to_string(b)};
     ways[0].run(a, b, [&] { return questions_of(database.ask("join", arguments)); });
@@ -160,17 +173,20 @@ bool questions_hold(const std::string& postgres, const std::string& redis_url, s
   std::printf("\nten unseen questions of a topic's 100 for two learners of 1,000 attempts each, %llu learners; 2,000\n",
               static_cast<unsigned long long>(learners));
   std::printf("%-32s %10s %10s %10s %16s\n", "microseconds", "1st decile", "median", "p90", "of the join");
-  const Way& join = ways[0].at(0.1) < ways[1].at(0.1) ? ways[0] : ways[1];
+  const Way& join = ways[0].at(0.5) < ways[1].at(0.5) ? ways[0] : ways[1];
   bool right = true;
+  std::uint64_t thin = 0;
   for (const Way& way : ways) {
     std::printf("%-32s %10.1f %10.1f %10.1f %8.3f %7.3f\n", way.name, way.at(0.1), way.at(0.5), way.at(0.9),
                 way.at(0.1) / join.at(0.1), way.at(0.5) / join.at(0.5));
-    // The deciles: what the work takes where neither waits for a processor, which a loaded machine adds to both.
+    // What was promised of the filters with the questions cached; the rows are read from PostgreSQL here as there.
+    const double most = &way == &ways[4] ? 2.0 / 3 : 1.0 / 3;
     const bool replaces = &way != &ways[0] && &way != &ways[1];
-    right = right && way.shown_twice == 0 && (!replaces || way.at(0.1) <= join.at(0.1) / 3);
+    right = right && way.shown_twice == 0 && way.thin == 0 && (!replaces || way.at(0.5) <= join.at(0.5) * most);
+    thin += way.thin;
   }
-  std::printf("thin pages: %llu by the join, %llu with filters\n", static_cast<unsigned long long>(join.thin),
-              static_cast<unsigned long long>(ways[3].thin));
+  std::printf("pages that were not filled: %llu of %zu\n", static_cast<unsigned long long>(thin),
+              ways.size() * join.microseconds.size());
   return right;
 }
 
