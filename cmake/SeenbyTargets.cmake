@@ -122,7 +122,7 @@ function(seenby_add_component name)
     install(EXPORT seenby-${name} NAMESPACE seenby:: FILE seenby-${name}-targets.cmake DESTINATION "${destination}"
             COMPONENT ${name})
     file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/package/seenby-${name}.cmake" @ONLY CONTENT
-         "# Finds what seenby::${name} needs, then defines it.\n@arg_FIND@\ninclude(\"\${CMAKE_CURRENT_LIST_DIR}/seenby-${name}-targets.cmake\")\n")
+         "# Finds what seenby::${name} needs, then defines it.\n@arg_FIND@\ninclude(\"\${CMAKE_CURRENT_LIST_DIR}/seenby-${name}-targets.cmake\")\nset_property(GLOBAL APPEND PROPERTY _SEENBY_COMPONENTS_FOUND ${name})\n")
     install(FILES "${PROJECT_BINARY_DIR}/package/seenby-${name}.cmake" DESTINATION "${destination}" COMPONENT ${name})
     list(JOIN arg_REQUIRES " " requires)
     list(TRANSFORM arg_DEFINES PREPEND "-D" OUTPUT_VARIABLE flags)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # One way of using seenby from outside, held by ctest:
 #   check.sh BUILD_DIR CXX install | find_package | wrong_version | missing_component | forgotten_component NAME |
-#                          component NAME | service | pkg_config NAME... | shared NAME... | add_subdirectory |
+#                          pulled_in NAME BY | component NAME | service | pkg_config NAME... | shared NAME... | add_subdirectory |
 #                          plain_compiler | one_minimum | two_units | compiled | debian NAME...
 set -euo pipefail
 build=$1 cxx=$2 what=$3
@@ -90,6 +90,10 @@ case $what in
       -DCMAKE_PREFIX_PATH="$prefix" -DLINK_COMPONENTS="$4"
     # Another find_package, wherever it is, may ask for it.
     configure -DCMAKE_PREFIX_PATH="$prefix" -DWANT_COMPONENTS="$4" -DLINK_COMPONENTS="$4"
+    ;;
+  pulled_in)
+    # A component that another one stands on is there with it.
+    configure -DCMAKE_PREFIX_PATH="$prefix" -DWANT_COMPONENTS="$5" -DLINK_COMPONENTS="$4"
     ;;
   pkg_config)
     # The core and each component, without CMake, from wherever the package was moved to.
