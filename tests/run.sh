@@ -60,13 +60,6 @@ run_ctest() {
 # What a test may skip for in CI: what no distribution packages, and what is asked for by hand.
 excused="SEENBY_REDISBLOOM_MODULE|hiredis_ssl|this build has TLS|SEENBY_SOAK|the real log is not here|a sanitizer's"
 
-# The reasons the skipped tests gave, a line each: Catch2 wraps a long one.
-reasons() {
-  awk '/: SKIPPED:$/ {inside = 1; text = ""; next}
-       inside && (/^===/ || /^$/) {if (text != "") {print text; inside = 0}; next}
-       inside && !/^explicitly with message:$/ {sub(/^ +/, ""); text = text == "" ? $0 : text " " $0}' "$1"
-}
-
 # Adds ctest's own summary of a log to the counts.
 count() {
   local log=$1 reasons=$2 total bad skips unexcused=0
@@ -93,7 +86,7 @@ for preset in "$@"; do
   run_ctest "$preset" >"$log" 2>&1 || true
   # What passed needs no line; what failed or skipped is shown with its output.
   grep -vE '^ +Start +[0-9]+:|   Passed +[0-9.]+ sec$' "$log" || true
-  reasons "build/$preset/Testing/Temporary/LastTest.log" >"build/$preset.skips"
+  awk -f tests/skips/reasons.awk "build/$preset/Testing/Temporary/LastTest.log" >"build/$preset.skips"
   sort "build/$preset.skips" | uniq -c | sed 's/^ *\([0-9]*\) /SKIPPED \1: /'
   count "$log" "build/$preset.skips"
   echo "== $preset: tested in $SECONDS s"
