@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Measures seenby beside its peers and draws what README.md shows.
 #
-#   bench/report/run.sh            # all of it: three minutes on two cores beside the build, 8 GB
-#   bench/report/run.sh --quick    # fewer repetitions, users and ids, for a look: some minutes
+#   bench/report/run.sh            # all of it, on a machine that does nothing else; takes 8 GB
+#   bench/report/run.sh --quick    # fewer repetitions, users and ids, for a look
 #   bench/report/run.sh --gate     # the gate's figures only, beside the last ones of the rest
 #   bench/report/run.sh --plot     # draws the plots again from the last figures
 #
