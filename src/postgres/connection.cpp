@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -56,21 +57,23 @@ Result<Connection> Connection::open(const std::string& address, std::chrono::mil
   if (connection.handle_ == nullptr) return Error{ErrorCode::io, "seenby::postgres: out of memory"};
   if (auto connected = connection.finish_connecting(deadline); !connected) return std::move(connected).error();
   PQsetnonblocking(connection.handle_.get(), 1);
+  constexpr std::chrono::milliseconds longest{std::numeric_limits<int>::max()};  // that the server takes
   const std::string settings = std::string("SET statement_timeout = ")
-                                   .append(std::to_string(statement_timeout.count()))
+                                   .append(std::to_string(std::min(statement_timeout, longest).count()))
                                    .append("; SET client_min_messages = warning");
   if (auto set = connection.run(settings, deadline); !set) return std::move(set).error();
   return connection;
 }
 
 Result<void> Connection::finish_connecting(Deadline deadline) {
-  for (;;) {
-    const PostgresPollingStatusType status =
-        PQstatus(handle_.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PQconnectPoll(handle_.get());
-    if (status == PGRES_POLLING_OK) return {};
-    if (status == PGRES_POLLING_FAILED) return lost();
+  if (PQstatus(handle_.get()) == CONNECTION_BAD) return lost();
+  // Begun, it is as if the last poll had said "writing" (libpq: PQconnectStartParams).
+  for (PostgresPollingStatusType status = PGRES_POLLING_WRITING; status != PGRES_POLLING_OK;) {
     if (auto ready = wait(status == PGRES_POLLING_WRITING, deadline); !ready) return ready;
+    status = PQconnectPoll(handle_.get());
+    if (status == PGRES_POLLING_FAILED) return lost();
   }
+  return {};
 }
 
 Error Connection::lost() {

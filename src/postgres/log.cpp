@@ -37,11 +37,15 @@ struct Log::State {
   std::string schema;
   ItemKind user_kind;
   ItemKind item_kind;
-  std::mutex months_mutex;
+  std::mutex months_mutex;                   ///< not held while the server is asked
   std::set<std::chrono::year_month> months;  ///< known to have been created
+  std::uint64_t drops = 0;                   ///< of months
 
   /// Puts a table's name where the statement says {events} or {hides}.
-  [[nodiscard]] Result<Rows> run(std::string sql, const Parameters& parameters) {
+  [[nodiscard]] Result<Rows> run(const std::string& sql, const Parameters& parameters) {
+    return run(sql, parameters, pool.deadline());
+  }
+  [[nodiscard]] Result<Rows> run(std::string sql, const Parameters& parameters, Deadline deadline) {
     for (const std::string_view table : {"events", "hides"}) {
       const std::string field = std::string("{").append(table).append("}");
       const std::string name = std::string(schema).append(".").append(table);
@@ -49,33 +53,35 @@ struct Log::State {
         sql.replace(at, field.size(), name);
       }
     }
-    return pool.run(sql, parameters);
+    return pool.run(sql, parameters, deadline);
   }
 
   /// A partition for every month among the events.
-  Result<void> create_months(std::span<const KeyedEvent> events) {
+  Result<void> create_months(std::span<const KeyedEvent> events, Deadline deadline) {
     std::set<std::chrono::year_month> wanted;
     const Time now = system_time();
     for (const KeyedEvent& event : events) {
       if (const auto month = month_of(event.seen_at, now)) wanted.insert(*month);
     }
-    const std::lock_guard lock(months_mutex);
-    for (const auto month : wanted) {
-      if (months.contains(month)) continue;
-      if (auto created = create_month(pool, schema, month); !created) return created;
-      months.insert(month);
-    }
+    std::unique_lock lock(months_mutex);
+    std::erase_if(wanted, [&](auto month) { return months.contains(month); });
+    if (wanted.empty()) return {};
+    const std::uint64_t before = drops;
+    lock.unlock();
+    if (auto created = postgres::create_months(pool, schema, wanted, deadline); !created) return created;
+    lock.lock();
+    if (drops == before) months.merge(wanted);
     return {};
   }
 };
 
 Result<Log> Log::open(const std::string& address, ItemKind user_kind, ItemKind item_kind, const Options& options) {
-  if (options.connections < 1 || !valid_schema(options.schema)) {
-    return Error{
-        ErrorCode::invalid_argument,
-        "seenby::postgres: expected at least one connection and a schema of up to 40 lower-case letters, digits "
-        "and underscores, got " +
-            std::to_string(options.connections) + " and \"" + options.schema + "\""};
+  if (options.connections < 1 || options.timeout.count() <= 0 || !valid_schema(options.schema)) {
+    return Error{ErrorCode::invalid_argument,
+                 "seenby::postgres: expected at least one connection, a timeout above 0 ms and a schema of up to 40 "
+                 "lower-case letters, digits and underscores, got " +
+                     std::to_string(options.connections) + ", " + std::to_string(options.timeout.count()) +
+                     " ms and \"" + options.schema + "\""};
   }
   auto state = std::make_shared<State>(address, options, user_kind, item_kind);
   if (auto ready = prepare_schema(state->pool, options.schema, user_kind, item_kind); !ready) {
@@ -85,7 +91,8 @@ Result<Log> Log::open(const std::string& address, ItemKind user_kind, ItemKind i
 }
 
 Result<std::size_t> Log::append(std::span<const KeyedEvent> events) {
-  if (auto ready = state_->create_months(events); !ready) return std::move(ready).error();
+  const Deadline deadline = state_->pool.deadline();
+  if (auto ready = state_->create_months(events, deadline); !ready) return std::move(ready).error();
   Parameters parameters;
   parameters.add_array(state_->user_kind, events.size(), [&](std::size_t i) { return events[i].user; });
   parameters.add_array(state_->item_kind, events.size(), [&](std::size_t i) { return events[i].item; });
@@ -97,7 +104,7 @@ Result<std::size_t> Log::append(std::span<const KeyedEvent> events) {
       "WITH added AS (INSERT INTO {events}(user_key, item, event, at) "
       "SELECT * FROM unnest($1, $2, $3, $4) AS e(user_key, item, event, at) ORDER BY user_key, item, event, at "
       "ON CONFLICT DO NOTHING RETURNING 1) SELECT count(*) FROM added",
-      parameters);
+      parameters, deadline);
   if (!added) return std::move(added).error();
   return static_cast<std::size_t>(added->number(0));
 }
@@ -240,6 +247,7 @@ Result<std::size_t> Log::drop_months_before(Time time) {
   auto dropped = drop_months(state_->pool, state_->schema, time);
   const std::lock_guard lock(state_->months_mutex);
   state_->months.clear();
+  ++state_->drops;
   return dropped;
 }
 

@@ -5,6 +5,9 @@
 #include <thread>
 #include <utility>
 
+#include "seenby/clock.hpp"
+#include "seenby/detail/backoff.hpp"
+
 namespace seenby::postgres {
 
 template <class Use>
@@ -49,25 +52,27 @@ auto Pool::with_connection(Deadline deadline, bool& idle, const Use& use)
   return done;
 }
 
-Result<Rows> Pool::run(const std::string& sql, const Parameters& parameters) {
-  const Deadline deadline = std::chrono::steady_clock::now() + timeout_;
-  bool resent = false;
-  for (auto pause = std::chrono::milliseconds(1);; pause *= 2) {
+Deadline Pool::deadline() const noexcept { return saturating_add(std::chrono::steady_clock::now(), timeout_); }
+
+Result<Rows> Pool::run(const std::string& sql, const Parameters& parameters, Deadline deadline) {
+  detail::Backoff backoff(std::chrono::milliseconds(1), timeout_);
+  for (bool resent = false;;) {
     bool idle = false;
     auto rows = with_connection(deadline, idle,
                                 [&](Connection& connection) { return connection.run(sql, parameters, deadline); });
     if (rows) return rows;
-    const bool stale = rows.error().code == ErrorCode::unreachable && idle && !resent;
-    const bool deadlock =
-        rows.error().code == ErrorCode::conflict && std::chrono::steady_clock::now() + pause < deadline;
-    if (!stale && !deadlock) return rows;
-    resent = resent || stale;
-    if (deadlock) std::this_thread::sleep_for(pause);
+    if (rows.error().code == ErrorCode::unreachable && idle && !resent) {
+      resent = true;
+    } else if (const auto retry = saturating_add(std::chrono::steady_clock::now(), backoff.next());
+               rows.error().code == ErrorCode::conflict && retry < deadline) {
+      std::this_thread::sleep_until(retry);
+    } else {
+      return rows;
+    }
   }
 }
 
-Result<void> Pool::run(const std::string& sql) {
-  const Deadline deadline = std::chrono::steady_clock::now() + timeout_;
+Result<void> Pool::run(const std::string& sql, Deadline deadline) {
   bool idle = false;
   return with_connection(deadline, idle, [&](Connection& connection) { return connection.run(sql, deadline); });
 }

@@ -22,11 +22,13 @@ class Pool {
   Pool(std::string address, const Options& options)
       : address_(std::move(address)), timeout_(options.timeout), free_(options.connections) {}
 
-  /// One statement within the options' timeout. It is sent again on a new connection when an idle one is
-  /// broken, and after a deadlock: it must be one that may be sent twice.
-  [[nodiscard]] Result<Rows> run(const std::string& sql, const Parameters& parameters);
+  /// When a call that begins now must end: the options' timeout from now.
+  [[nodiscard]] Deadline deadline() const noexcept;
+  /// One statement. It is sent again on a new connection when an idle one is broken, and after a deadlock: it must be
+  /// one that may be sent twice.
+  [[nodiscard]] Result<Rows> run(const std::string& sql, const Parameters& parameters, Deadline deadline);
   /// Statements in one transaction, sent once.
-  Result<void> run(const std::string& sql);
+  Result<void> run(const std::string& sql, Deadline deadline);
 
  private:
   /// Runs `use` with a connection; `idle` says whether it had been used before.

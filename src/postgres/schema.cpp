@@ -49,17 +49,20 @@ std::string filled(std::string_view text, const std::string& schema, ItemKind us
 }
 
 /// A value of the table `meta`; nothing when it is not there.
-Result<std::optional<std::int64_t>> meta(Pool& pool, const std::string& schema, std::string_view name) {
+Result<std::optional<std::int64_t>> meta(Pool& pool, const std::string& schema, std::string_view name,
+                                         Deadline deadline) {
   Parameters parameters;
   parameters.add(KeyView{ItemKind::text, 0, name});
-  auto rows = pool.run("SELECT value FROM " + schema + ".meta WHERE name = convert_from($1, 'UTF8')", parameters);
+  auto rows =
+      pool.run("SELECT value FROM " + schema + ".meta WHERE name = convert_from($1, 'UTF8')", parameters, deadline);
   if (!rows) return std::move(rows).error();
   if (rows->size() == 0) return std::optional<std::int64_t>{};
   return std::optional{rows->number(0)};
 }
 
-Result<void> require_kind(Pool& pool, const std::string& schema, std::string_view what, ItemKind kind) {
-  auto value = meta(pool, schema, what);
+Result<void> require_kind(Pool& pool, const std::string& schema, std::string_view what, ItemKind kind,
+                          Deadline deadline) {
+  auto value = meta(pool, schema, what, deadline);
   if (!value) return std::move(value).error();
   const auto there = static_cast<ItemKind>(value->value_or(0));
   if (there == kind) return {};
@@ -86,6 +89,7 @@ std::string name_of(year_month month) {
 }  // namespace
 
 Result<void> prepare_schema(Pool& pool, const std::string& schema, ItemKind user_kind, ItemKind item_kind) {
+  const Deadline deadline = pool.deadline();
   // One message is one transaction. A second client finds the first one's work done.
   std::string sql(lock_sql);
   sql.append("CREATE SCHEMA IF NOT EXISTS ").append(schema);
@@ -97,9 +101,9 @@ Result<void> prepare_schema(Pool& pool, const std::string& schema, ItemKind user
     sql.append(std::to_string(static_cast<int>(kind))).append(") ON CONFLICT DO NOTHING;");
   }
   sql.append("INSERT INTO ").append(schema).append(".meta VALUES('version', 0) ON CONFLICT DO NOTHING;");
-  if (auto done = pool.run(sql); !done) return done;
-  if (auto same = require_kind(pool, schema, "users", user_kind); !same) return same;
-  if (auto same = require_kind(pool, schema, "items", item_kind); !same) return same;
+  if (auto done = pool.run(sql, deadline); !done) return done;
+  if (auto same = require_kind(pool, schema, "users", user_kind, deadline); !same) return same;
+  if (auto same = require_kind(pool, schema, "items", item_kind, deadline); !same) return same;
 
   for (std::size_t version = 0; version < migrations.size(); ++version) {
     // The version is asked under the lock, by the same message that changes it.
@@ -113,9 +117,9 @@ Result<void> prepare_schema(Pool& pool, const std::string& schema, ItemKind user
                                  .append("\nUPDATE ")
                                  .append(schema)
                                  .append(".meta SET value = value + 1 WHERE name = 'version'; END IF; END $seenby$;");
-    if (auto done = pool.run(step); !done) return done;
+    if (auto done = pool.run(step, deadline); !done) return done;
   }
-  auto version = meta(pool, schema, "version");
+  auto version = meta(pool, schema, "version", deadline);
   if (!version) return std::move(version).error();
   if (version->value_or(0) == static_cast<std::int64_t>(migrations.size())) return {};
   return Error{ErrorCode::unsupported_version, std::string("seenby::postgres: expected tables of version ")
@@ -137,24 +141,22 @@ std::optional<year_month> month_of(Time time, Time now) {
   return month(time);
 }
 
-Result<void> create_month(Pool& pool, const std::string& schema, year_month month) {
-  // Rows of the month in events_other (they were in the future once) refuse the partition: they stay where they are.
-  const std::string sql = std::string(lock_sql)
-                              .append("DO $seenby$ BEGIN CREATE TABLE IF NOT EXISTS ")
-                              .append(schema)
-                              .append(".")
-                              .append(name_of(month))
-                              .append(" PARTITION OF ")
-                              .append(schema)
-                              .append(".events FOR VALUES FROM (")
-                              .append(std::to_string(start_of(month)))
-                              .append(") TO (")
-                              .append(std::to_string(start_of(month + std::chrono::months{1})))
-                              .append("); EXCEPTION WHEN check_violation THEN NULL; END $seenby$;");
-  return pool.run(sql);
+Result<void> create_months(Pool& pool, const std::string& schema, const std::set<year_month>& months,
+                           Deadline deadline) {
+  std::string sql(lock_sql);
+  for (const year_month month : months) {
+    // Rows of the month in events_other (they were in the future once) refuse the partition: they stay where they are.
+    sql.append("DO $seenby$ BEGIN CREATE TABLE IF NOT EXISTS ").append(schema).append(".").append(name_of(month));
+    sql.append(" PARTITION OF ").append(schema).append(".events FOR VALUES FROM (");
+    sql.append(std::to_string(start_of(month))).append(") TO (");
+    sql.append(std::to_string(start_of(month + std::chrono::months{1})));
+    sql.append("); EXCEPTION WHEN check_violation THEN NULL; END $seenby$;");
+  }
+  return pool.run(sql, deadline);
 }
 
 Result<std::size_t> drop_months(Pool& pool, const std::string& schema, Time time) {
+  const Deadline deadline = pool.deadline();
   Parameters parameters;
   parameters.add(KeyView{ItemKind::text, 0, schema});
   auto tables = pool.run(
@@ -162,7 +164,7 @@ Result<std::size_t> drop_months(Pool& pool, const std::string& schema, Time time
       "JOIN pg_class p ON p.oid = i.inhparent JOIN pg_namespace n ON n.oid = p.relnamespace "
       "WHERE n.nspname = convert_from($1, 'UTF8') AND p.relname = 'events' AND c.relname ~ "
       "'^events_[0-9]{4}_[0-9]{2}$'",
-      parameters);
+      parameters, deadline);
   if (!tables) return std::move(tables).error();
   std::size_t dropped = 0;
   for (int row = 0; row < tables->size(); ++row) {
@@ -171,9 +173,8 @@ Result<std::size_t> drop_months(Pool& pool, const std::string& schema, Time time
     const std::chrono::year year{std::stoi(name.substr(7, split - 7))};
     const auto month = year / std::stoi(name.substr(split + 1));
     if (start_of(month + std::chrono::months{1}) > time.time_since_epoch().count()) continue;
-    if (auto done = pool.run(std::string("DROP TABLE IF EXISTS ").append(schema).append(".").append(name)); !done) {
-      return std::move(done).error();
-    }
+    const std::string drop = std::string("DROP TABLE IF EXISTS ").append(schema).append(".").append(name);
+    if (auto done = pool.run(drop, deadline); !done) return std::move(done).error();
     ++dropped;
   }
   return dropped;

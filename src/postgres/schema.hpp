@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "pool.hpp"
@@ -20,8 +21,10 @@ Result<void> prepare_schema(Pool& pool, const std::string& schema, ItemKind user
 /// The month of a time that has a partition of its own; nothing where `events_other` takes it.
 [[nodiscard]] std::optional<std::chrono::year_month> month_of(Time time, Time now);
 
-/// Creates a month's partition unless there is one, or unless `events_other` holds rows of that month already.
-Result<void> create_month(Pool& pool, const std::string& schema, std::chrono::year_month month);
+/// Creates each month's partition unless there is one, or unless `events_other` holds rows of that month already. One
+/// round trip.
+Result<void> create_months(Pool& pool, const std::string& schema, const std::set<std::chrono::year_month>& months,
+                           Deadline deadline);
 
 /// Drops the months that were over at a time; how many.
 Result<std::size_t> drop_months(Pool& pool, const std::string& schema, Time time);

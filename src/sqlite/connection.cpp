@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "connection.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace seenby::sqlite {
@@ -28,7 +30,8 @@ Result<Connection> Connection::open(const std::string& path, int flags, std::chr
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   Connection connection(handle, path);
   if (code != SQLITE_OK) return connection.error(code);
-  sqlite3_busy_timeout(handle, static_cast<int>(busy_timeout.count()));
+  constexpr std::chrono::milliseconds longest{std::numeric_limits<int>::max()};
+  sqlite3_busy_timeout(handle, static_cast<int>(std::clamp(busy_timeout, {}, longest).count()));
   return connection;
 }
 
@@ -66,8 +69,7 @@ Statement& Statement::bind(int place, const KeyView& key) noexcept {
   if (key.kind == ItemKind::integer) return bind(place, key.number);
   // A null pointer would bind NULL and not an empty value.
   const char* data = key.bytes.empty() ? "" : key.bytes.data();
-  sqlite3_bind_blob64(handle_.get(), place, data, key.bytes.size(), SQLITE_STATIC);
-  return *this;
+  return note(sqlite3_bind_blob64(handle_.get(), place, data, key.bytes.size(), SQLITE_STATIC));
 }
 
 KeyView Statement::key(int column, ItemKind kind) const noexcept {

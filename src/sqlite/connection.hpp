@@ -47,22 +47,29 @@ class Statement {
   [[nodiscard]] static Result<Statement> prepare(const Connection& connection, const char* sql);
 
   Statement& bind(int place, std::int64_t value) noexcept {
-    sqlite3_bind_int64(handle_.get(), place, value);
-    return *this;
+    return note(sqlite3_bind_int64(handle_.get(), place, value));
   }
   Statement& bind(int place, const KeyView& key) noexcept;
 
-  /// SQLITE_ROW, SQLITE_DONE or what failed.
-  [[nodiscard]] int step() noexcept { return sqlite3_step(handle_.get()); }
+  /// SQLITE_ROW, SQLITE_DONE or what failed, a value that was not bound included: NULL is in its place.
+  [[nodiscard]] int step() noexcept { return unbound_ == SQLITE_OK ? sqlite3_step(handle_.get()) : unbound_; }
   [[nodiscard]] std::int64_t integer(int column) const noexcept { return sqlite3_column_int64(handle_.get(), column); }
   [[nodiscard]] KeyView key(int column, ItemKind kind) const noexcept;
-  void reset() noexcept { sqlite3_reset(handle_.get()); }
+  void reset() noexcept {
+    sqlite3_reset(handle_.get());
+    unbound_ = SQLITE_OK;
+  }
 
  private:
   struct Finalize {
     void operator()(sqlite3_stmt* handle) const noexcept { sqlite3_finalize(handle); }
   };
+  Statement& note(int code) noexcept {
+    if (code != SQLITE_OK) unbound_ = code;
+    return *this;
+  }
   std::unique_ptr<sqlite3_stmt, Finalize> handle_;
+  int unbound_ = SQLITE_OK;
 };
 
 /// Rolls back unless it was committed.

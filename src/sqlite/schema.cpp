@@ -70,7 +70,7 @@ Result<void> migrate(const Connection& connection) {
 }
 
 Result<void> require_kind(const Connection& connection, const char* what, ItemKind kind) {
-  auto insert = Statement::prepare(connection, "INSERT OR IGNORE INTO kinds VALUES(?1, ?2)");
+  auto insert = Statement::prepare(connection, "INSERT INTO kinds VALUES(?1, ?2) ON CONFLICT(what) DO NOTHING");
   if (!insert) return std::move(insert).error();
   const KeyView name{ItemKind::text, 0, what};
   if (const int code = insert->bind(1, name).bind(2, static_cast<std::int64_t>(kind)).step(); code != SQLITE_DONE) {

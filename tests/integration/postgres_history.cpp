@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,11 +19,14 @@
 #include "seenby/stores/memory_store.hpp"
 #include "support/history_contract.hpp"
 #include "support/postgres_server.hpp"
+#include "support/test_clock.hpp"
+#include "support/wait_until.hpp"
 
 namespace {
 
 using namespace seenby;
 using namespace seenby::test;
+using namespace std::chrono_literals;
 using Integers = PostgresHistory<std::uint64_t, std::uint64_t>;
 using Texts = PostgresHistory<std::string, std::string>;
 
@@ -173,6 +177,56 @@ TEST_CASE("A server that stops, crashes or does not answer is a typed error, and
   server.start();
   history.append(1, items, at(3)).or_throw();
   CHECK(history.event_count(1).or_throw() == 3);
+}
+
+TEST_CASE("The longest timeout there is can be kept, and one that leaves no time is refused", "[postgres]") {
+  SEENBY_NEED_POSTGRES();
+  PostgresServer server;
+  auto history = Integers::open(server.address(), {.timeout = std::chrono::milliseconds::max()}).or_throw();
+  const std::vector<std::uint64_t> items{1};
+  history.append(1, items, at(1)).or_throw();
+  CHECK(contained(history, 1, items) == std::vector<std::uint8_t>{1});
+  for (const int wrong : {0, -1}) {
+    const auto refused = Integers::open(server.address(), {.timeout = std::chrono::milliseconds(wrong)});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == ErrorCode::invalid_argument);
+    CHECK(refused.error().message.find(std::to_string(wrong) + " ms") != std::string::npos);
+  }
+}
+
+TEST_CASE("An append that waits for new months holds no other append up, and has one deadline for all of them",
+          "[postgres][concurrent]") {
+  SEENBY_NEED_POSTGRES();
+  PostgresServer server;
+  auto history = Integers::open(server.address(), {.timeout = 2s}).or_throw();
+  const Time now = system_time();
+  const std::vector<SeenEvent<std::uint64_t, std::uint64_t>> known{{1, 1, now, {}}};
+  history.append(known).or_throw();
+  std::vector<SeenEvent<std::uint64_t, std::uint64_t>> old;
+  for (int month = 2; month < 8; ++month) old.push_back({1, 2, now - month * 31 * day, {}});
+  // Half a second for each table: six of them are more than the timeout.
+  server.sql(
+      "CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.5); END $$; "
+      "CREATE EVENT TRIGGER slow ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION slow()");
+  std::atomic<bool> waited{false};
+  std::optional<Error> failure;
+  std::thread waiting([&] {
+    if (auto done = history.append(old); !done) failure = std::move(done).error();
+    waited = true;
+  });
+  const bool began = wait_until(
+      [&] { return server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1"; });
+  const auto done = history.append(std::vector{known[0], {2, 1, now, {}}});
+  const bool first = !waited;
+  waiting.join();
+  CHECK(began);
+  CHECK(done.or_throw() == 1);
+  CHECK(first);
+  REQUIRE(failure);
+  CHECK(failure->code == ErrorCode::timed_out);
+  server.sql("DROP EVENT TRIGGER slow");
+  CHECK(wait_until([&] { return history.append(old).has_value(); }));
+  CHECK(history.event_count(2).or_throw() == old.size());
 }
 
 TEST_CASE("Tables of the first version are brought up to date with their events, whoever opens them at once",

@@ -349,6 +349,40 @@ TEST_CASE("A write that another process's transaction holds up for too long is t
   CHECK(contained(history, 1, items) == std::vector<std::uint8_t>{1});
 }
 
+TEST_CASE("The longest busy_timeout there is can be kept", "[sqlite][concurrent]") {
+  const TemporaryFolder folder;
+  auto history = Integers::open(folder.path("file"), {.busy_timeout = std::chrono::milliseconds::max()}).or_throw();
+  sqlite3* other = nullptr;
+  REQUIRE(sqlite3_open(folder.path("file").c_str(), &other) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK);
+  Result<void> appended = Error{ErrorCode::timed_out, "not tried"};
+  std::thread writer([&] { appended = history.append(1, std::vector<std::uint64_t>{1}, at(1)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(sqlite3_exec(other, "ROLLBACK", nullptr, nullptr, nullptr) == SQLITE_OK);
+  writer.join();
+  sqlite3_close(other);
+  CHECK(appended);
+}
+
+TEST_CASE("A value that SQLite does not take is an error, and not a NULL that is left out", "[sqlite]") {
+  const TemporaryFolder folder;
+  auto log = sqlite::Log::open(folder.path("file"), ItemKind::integer, ItemKind::text).or_throw();
+  // Longer than SQLite's longest value; it is refused unread.
+  const KeyView endless{ItemKind::text, 0, {"x", std::size_t{1} << 32}};
+  const KeyView user{ItemKind::integer, 1, {}};
+  const KeyedEvent event{.user = user, .item = endless, .event = 1, .seen_at = at(1)};
+  const auto appended = log.append({&event, 1});
+  REQUIRE_FALSE(appended);
+  CHECK(appended.error().code == ErrorCode::too_large);
+  // Nor is it "not seen".
+  const KeyedEvent short_event{.user = user, .item = {ItemKind::text, 0, "x"}, .event = 1, .seen_at = at(1)};
+  CHECK(log.append({&short_event, 1}).or_throw() == 1);
+  std::uint8_t seen = 7;
+  CHECK(log.contains(user, {&endless, 1}, {&seen, 1}, all_time).error().code == ErrorCode::too_large);
+  CHECK(log.contains(user, {&short_event.item, 1}, {&seen, 1}, all_time).has_value());
+  CHECK(seen == 1);
+}
+
 TEST_CASE("Old events are dropped, and users who have no others with them", "[sqlite]") {
   const TemporaryFolder folder;
   auto history = Integers::open(folder.path("file")).or_throw();

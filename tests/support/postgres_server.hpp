@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -76,7 +77,8 @@ class PostgresServer {
 
   /// Runs SQL with psql; what it prints, unaligned and without headers.
   std::string sql(const std::string& statement) const {
-    const std::string out = folder_.path("psql.out");
+    static std::atomic<int> calls{0};
+    const std::string out = folder_.path("psql.out" + std::to_string(++calls));
     const pid_t child = run({*program("psql"), "-h", folder_.path(), "-U", "seenby", "-d", "postgres", "-At", "-v",
                              "ON_ERROR_STOP=1", "-o", out, "-c", statement});
     int status = 0;

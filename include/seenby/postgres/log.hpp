@@ -21,8 +21,8 @@ namespace seenby::postgres {
 
 /// How a Log is opened.
 struct Options {
-  /// How long a call may take, connecting and waiting for a connection included. It is the server's statement_timeout
-  /// too.
+  /// How long a call may take, connecting, waiting for a connection and all its round trips included. Above zero. It is
+  /// the server's statement_timeout too.
   std::chrono::milliseconds timeout{10'000};
   /// Connections at most; more threads than these wait for one. At least 1.
   std::size_t connections = 4;
@@ -36,7 +36,8 @@ struct Options {
 ///
 /// What users hid is in a table of its own, `hides`.
 ///
-/// Every call is one statement and one round trip: whole or not at all, a merge as well. An append sends its events as
+/// Every call is one statement and one round trip: whole or not at all, a merge as well. The first append into a month
+/// takes one more, which makes the month's table. An append sends its events as
 /// arrays, in the order of the key, so that two of them do not lock each other out. A connection that breaks is
 /// replaced; a call on one that had been idle is sent once more, so the count that an append returns may then be too
 /// low. A deadlock is tried again.
