@@ -67,8 +67,8 @@ using RedisTextStore = redis::RedisStore<std::string>;
 
 /// Calls `run` with the store that the options name. Throws InputError for a URL or a policy that cannot be used.
 template <class Run>
-void with_store(const StoreOptions& options, StorePolicy policy, [[maybe_unused]] IfMissing if_missing,
-                const Run& run) {
+void with_store([[maybe_unused]] const StoreOptions& options, [[maybe_unused]] StorePolicy policy,
+                [[maybe_unused]] IfMissing if_missing, [[maybe_unused]] const Run& run) {
   switch (kind_of_store(options.url)) {
     case StoreKind::lmdb: {
 #ifdef SEENBY_TOOL_WITH_LMDB
