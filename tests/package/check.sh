@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # One way of using seenby from outside, held by ctest:
 #   check.sh BUILD_DIR CXX install | find_package | wrong_version | missing_component | forgotten_component NAME |
-#                          pulled_in NAME BY | component NAME | service | pkg_config NAME... | shared NAME... | add_subdirectory |
-#                          plain_compiler | one_minimum | two_units | compiled | debian NAME...
+#                          pulled_in NAME BY | component NAME | service | pkg_config NAME... | shared NAME... |
+#                          add_subdirectory | plain_compiler | bare_command | one_minimum | two_units | compiled |
+#                          debian NAME...
 set -euo pipefail
 build=$1 cxx=$2 what=$3
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -156,6 +157,12 @@ case $what in
     configure -DSEENBY_SOURCE="$source"
     cmake --build "$dir"
     "$dir/consumer"
+    ;;
+  bare_command)
+    # The command as it is built where no component's library is installed: each file, without a warning.
+    printf '%s\n' "$source"/src/tool/{.,plan,ingest}/*.cpp | xargs -P "$(nproc)" -I{} \
+      "$cxx" -std=c++20 -fsyntax-only -Wall -Wextra -Werror -DSEENBY_TOOL_WITH_INGEST \
+      -I"$source/src/tool" -I"$source/src" -I"$source/include" {}
     ;;
   plain_compiler)
     # The package's promise to those without CMake: include/ beside xxhash.h, and not a flag more.
