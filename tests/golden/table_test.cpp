@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Fingerprint tables as format 2 writes them: read for ever, and written the same.
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "seenby/filters/fingerprint/format.hpp"
+#include "seenby/stores/exact_sections.hpp"
 #include "seenby_test_paths.hpp"
 #include "support/files.hpp"
 
@@ -77,6 +80,28 @@ Bytes sliced() {
   return value_of(header, fill, sections);
 }
 
+seenby::Time at(std::int64_t seconds) { return seenby::Time{std::chrono::seconds{seconds}}; }
+
+/// As a store writes them: kinds 1, 2 and 4.
+seenby::detail::ExactItems exact_items() {
+  return {.hides = {{digest_of(3), "titem-3", at(1'700'000'000)}, {digest_of(1), "titem-1", at(1'600'000'000)}},
+          .kept = {{digest_of(10), at(1'700'000'100)}},
+          .in_flight = {{digest_of(11), seenby::Time::max(), at(1'700'000'300)},
+                        {digest_of(12), seenby::Time::max(), at(1'700'000'200)}}};
+}
+
+Bytes marked() {
+  TableHeader header{.covers_body = true, .share = 0.005};
+  header.shape = {.bucket_bits = 1, .capacity = 12};
+  Bytes sections;
+  header.section_count = append_exact(sections, exact_items());
+  const auto fill = [](FingerprintTable& table) {
+    auto all = items(12, 0);
+    REQUIRE(table.rebuild(nullptr, all, {}));
+  };
+  return value_of(header, fill, sections);
+}
+
 Bytes live() {
   TableHeader header{.generation = 0x0123456789abcdef, .sequence = 200, .share = 0.005};
   header.shape = {.bucket_bits = 5, .capacity = 256};
@@ -110,6 +135,29 @@ TEST_CASE("a table with slices and sections is read and written the same", "[gol
   const auto last = seenby::decode_entries(value->section(SectionKind::kept_last));
   REQUIRE(last.has_value());
   CHECK(std::equal(last->begin(), last->end(), kept.begin(), kept.end()));
+}
+
+TEST_CASE("what is hidden, kept last and in flight is read and written the same", "[golden][fingerprint_table]") {
+  const Bytes bytes = read_bytes(source_file("tests/golden/v2-table-marked.value"));
+  CHECK(marked() == bytes);
+  const auto value = seenby::decode_table(bytes);
+  REQUIRE(value.has_value());
+  CHECK(value->header.section_count == 3);
+  const auto read = seenby::detail::read_exact(value->sections);
+  REQUIRE(read.has_value());
+  const seenby::detail::ExactItems expected = exact_items();
+  CHECK(read->hides == expected.hides);
+  CHECK(read->kept == expected.kept);
+  CHECK(read->in_flight == expected.in_flight);
+  // Byte for byte by the page: u16 4, u16 0, u32 size, then each entry's digest, deadline and empty text.
+  Bytes tail(8 + 2 * 18);
+  tail[0] = std::byte{4};
+  tail[4] = std::byte{36};
+  for (std::size_t i = 0; i < 2; ++i) {
+    seenby::detail::store_le(tail.data() + 8 + 18 * i, digest_of(static_cast<std::uint32_t>(11 + i)).value);
+    seenby::detail::store_le(tail.data() + 16 + 18 * i, std::uint64_t{1'700'000'300 - 100 * i});
+  }
+  CHECK(std::equal(tail.begin(), tail.end(), bytes.end() - static_cast<std::ptrdiff_t>(tail.size())));
 }
 
 TEST_CASE("a live table is read and written the same", "[golden][fingerprint_table]") {
