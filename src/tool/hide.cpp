@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// seenby hide, unhide and hidden: what a user never wants to see, kept in the store for every process.
+// seenby hide, unhide and hidden: what a user never wants to see, kept in a store or a history for every process.
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
@@ -8,14 +8,17 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "commands.hpp"
+#include "history_url.hpp"
 #include "input_error.hpp"
 #include "item_kind.hpp"
 #include "seenby/select/seen_filter.hpp"
 #include "seenby/stores/filter_store.hpp"
+#include "seenby/stores/history_store.hpp"
 #include "store_url.hpp"
 
 namespace seenby::tool {
@@ -23,21 +26,40 @@ namespace {
 
 struct HideOptions {
   StoreOptions store;
+  std::string history;
   std::string user;
   std::vector<std::string> names;
   std::string items;
 };
 
-/// Calls run(filter, an item of its kind) over a store that keeps hides.
+/// Whether the items are integers, as `said` or, where it says nothing, as they look.
+bool are_integers(const HideOptions& options, const std::string& said) {
+  if (options.names.empty()) return said == "integer";
+  const auto name_of = [&](std::uint64_t i) -> const std::string& { return options.names[i]; };
+  return kind_of_items(said, options.names.size(), name_of) == ItemKind::integer;
+}
+
+template <class Item, class Run>
+void with_history(const HideOptions& options, IfMissing if_missing, const Run& run) {
+  auto history = open_history<Item>(options.history, if_missing);
+  SeenFilter filter(HistoryStore{history});
+  run(filter, Item());
+}
+
+/// Calls run(filter, an item of its kind) over a history, or a store that keeps hides.
 template <class Run>
 void with_filter(const HideOptions& options, IfMissing if_missing, const Run& run) {
+  if (options.store.url.empty() == options.history.empty()) {
+    throw InputError("expected --store or --history, got " + std::string(options.history.empty() ? "neither" : "both"));
+  }
+  if (!options.history.empty()) {
+    const std::string said = options.items.empty() ? "text" : options.items;
+    return are_integers(options, said) ? with_history<std::uint64_t>(options, if_missing, run)
+                                       : with_history<std::string>(options, if_missing, run);
+  }
   with_store(options.store, policy_of(options.store), if_missing, [&](auto& store) {
     if constexpr (HidingStore<std::decay_t<decltype(store)>>) {
-      const auto name_of = [&](std::uint64_t i) -> const std::string& { return options.names[i]; };
-      const std::string said = items_in(options.store, options.items);
-      const bool integers = options.names.empty()
-                                ? said == "integer"
-                                : kind_of_items(said, options.names.size(), name_of) == ItemKind::integer;
+      const bool integers = are_integers(options, items_in(options.store, options.items));
       SeenFilter filter(std::move(store));
       integers ? run(filter, std::uint64_t{}) : run(filter, std::string());
     } else {
@@ -78,14 +100,19 @@ void unhide(const HideOptions& options) {
   });
 }
 
-/// Lists both kinds where --items says none.
+/// Lists both kinds of a store where --items says none.
 void hidden(const HideOptions& options) {
   with_filter(options, IfMissing::refuse, [&](auto& filter, auto) {
+    using Store = typename std::remove_cvref_t<decltype(filter)>::store_type;
     const auto print = [](const auto& items) {
       for (const auto& item : items) std::cout << item << '\n';
     };
-    if (options.items != "text") print(value_of(filter.template hidden<std::uint64_t>(options.user)));
-    if (options.items != "integer") print(value_of(filter.template hidden<std::string>(options.user)));
+    if constexpr (requires { typename Store::item_type; }) {
+      print(value_of(filter.hidden(options.user)));
+    } else {
+      if (options.items != "text") print(value_of(filter.template hidden<std::uint64_t>(options.user)));
+      if (options.items != "integer") print(value_of(filter.template hidden<std::string>(options.user)));
+    }
   });
 }
 
@@ -93,7 +120,9 @@ void add(CLI::App& app, const std::string& name, const std::string& text, const 
          std::function<void(const HideOptions&)> run) {
   CLI::App* command = app.add_subcommand(name, text);
   const auto options = std::make_shared<HideOptions>();
-  add_store_options(*command, "--store", options->store)->required();
+  add_store_options(*command, "--store", options->store);
+  command->add_option("--history", options->history, "In its place: sqlite:PATH, postgres://HOST/DB or redis://HOST")
+      ->type_name("URL");
   command->add_option("--user", options->user, "The user's name")->type_name("NAME")->required();
   if (takes_items) command->add_option("items", options->names, "Items")->type_name("ITEM")->required();
   add_items_option(*command, options->items);
@@ -105,7 +134,8 @@ void add(CLI::App& app, const std::string& name, const std::string& text, const 
 
 void add_hide(CLI::App& app) {
   add(app, "hide", "Never show these items to a user again",
-      "Whatever the window. Every process that asks the store heeds it with its next request.\n\n"
+      "Whatever the window. Every process that asks the store heeds it with its next request.\n"
+      "Hides in a history are heeded where that history is the store.\n\n"
       "Example:\n"
       "  seenby hide --store lmdb:seen.lmdb --user ann q1 q2",
       true, hide);

@@ -54,6 +54,23 @@ TEST_CASE_METHOD(Fixture, "items are hidden under the kind that --items says") {
   CHECK(refused(act("hide", "ann", {"x", "--items", "integer"}), "--items: expected integers"));
 }
 
+TEST_CASE_METHOD(Fixture, "hides are kept in a history as well, and listed in the order they were hidden") {
+  const std::string history = "sqlite:" + folder.path("hides.sqlite");
+  const auto act_on = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--history", history, "--user", "ann"});
+    return run_seenby(arguments);
+  };
+  CHECK(refused(act_on({"hidden"}), "expected a file"));
+  CHECK(act_on({"hide", "q3", "42", "q2"}).out == "hid 3 of 3 from 'ann'\n");
+  CHECK(act_on({"hide", "q2"}).out == "hid 0 of 1 from 'ann'; the others were hidden already\n");
+  CHECK(act_on({"hidden"}).out == "q3\n42\nq2\n");
+  CHECK(act_on({"unhide", "q3", "q9"}).out == "took back 1 of 2 hides of 'ann'; the others were not hidden\n");
+  CHECK(act_on({"hidden"}).out == "42\nq2\n");
+  CHECK(refused(act_on({"hidden", "--items", "integer"}), "without --items integer it is read as text"));
+  CHECK(refused(act_on({"hide", "q1", "--store", store}), "expected --store or --history, got both"));
+  CHECK(refused(run_seenby({"hidden", "--user", "ann"}), "expected --store or --history, got neither"));
+}
+
 TEST_CASE_METHOD(Fixture, "verify and repair leave hides alone") {
   REQUIRE(run("ingest", event_line("1", "ann", "q1")).exit_code == 0);
   REQUIRE(act("hide", "ann", {"q2"}).exit_code == 0);
