@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "seenby/ingest/impression_event.hpp"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "seenby/histories/keyed_history.hpp"

@@ -13,12 +13,14 @@
 
 #include "redis/transport/cluster.hpp"
 #include "redis/transport/script.hpp"
+#include "support/wait_until.hpp"
 
 using namespace seenby;
 using namespace seenby::redis;
 using namespace std::chrono_literals;
 using seenby::test::RedisCluster;
 using seenby::test::RedisServer;
+using seenby::test::wait_until;
 
 namespace {
 
@@ -142,13 +144,14 @@ TEST_CASE("A slot that moves under load loses no write and no answer", "[redis][
     });
   }
   const std::uint16_t slot = key_slot("{moving}");
-  while (asked < 200) std::this_thread::sleep_for(1ms);
+  const bool began = wait_until([&] { return asked >= 200; });
   RedisServer& home = cluster.first_master_of(slot);
   RedisServer& other = &home == &cluster.node(2) ? cluster.node(0) : cluster.node(2);
   cluster.move_slot(slot, home, other, 1ms);
   cluster.move_slot(slot, other, home, 1ms);
   stop = true;
   for (std::thread& thread : threads) thread.join();
+  CHECK(began);
   CHECK(wrong == 0);
   CHECK(executor.counters().moved > 0);
   CHECK(executor.counters().asked > 0);

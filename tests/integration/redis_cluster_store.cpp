@@ -17,6 +17,7 @@
 #include "support/race.hpp"
 #include "support/redis_cluster.hpp"
 #include "support/redis_store_fixture.hpp"
+#include "support/wait_until.hpp"
 
 using namespace seenby;
 using namespace seenby::redis;
@@ -131,7 +132,7 @@ TEST_CASE("A master killed while eight threads record: right answers or typed er
       }
     });
   }
-  while (recorded < 2'000) std::this_thread::sleep_for(1ms);
+  const bool began = wait_until([&] { return recorded >= 2'000; });
   cluster.node(0).kill_at_once();
   const auto killed_at = std::chrono::steady_clock::now();
   std::size_t answered_meanwhile = 0;
@@ -151,11 +152,13 @@ TEST_CASE("A master killed while eight threads record: right answers or typed er
     over = executor->master_of(key_slot(key), Deadline::after(1s)).value() == cluster.node(3).tcp();
     std::this_thread::sleep_for(20ms);
   }
-  REQUIRE(over);
   const std::uint64_t so_far = recorded;
-  while (recorded < so_far + 1'000) std::this_thread::sleep_for(1ms);
+  const bool went_on = wait_until([&] { return recorded >= so_far + 1'000; });
   stop = true;
   for (std::thread& thread : threads) thread.join();
+  CHECK(began);
+  CHECK(over);
+  CHECK(went_on);
   CHECK(late == 0);
   CHECK(untyped == 0);
   CHECK(failed > 0);

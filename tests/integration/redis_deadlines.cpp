@@ -19,6 +19,7 @@
 #include "support/raw_peer.hpp"
 #include "support/redis_server.hpp"
 #include "support/redis_store_fixture.hpp"
+#include "support/wait_until.hpp"
 
 using namespace seenby;
 using namespace seenby::redis;
@@ -43,7 +44,7 @@ void be_silent(const RawPeer::Client& client) {
 void drip(const RawPeer::Client& client) {
   if (!client.hear()) return;
   if (!client.say("$100000\r\n")) return;
-  while (client.say("x")) std::this_thread::sleep_for(1ms);
+  static_cast<void>(wait_until([&] { return !client.say("x"); }));
 }
 void answer_half(const RawPeer::Client& client) {
   while (client.hear() && client.say("$64\r\nhalf of it")) {}

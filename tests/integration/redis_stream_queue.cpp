@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "seenby/ingest/queue.hpp"
@@ -119,6 +121,40 @@ TEST_CASE("What a dead worker held is taken over once it is old enough, with how
     heir.acknowledge(receipts(taken)).or_throw();  // whoever holds it
     CHECK(third.backlog().or_throw().held == 0);
   }
+}
+
+/// Fails what reads new events, while it is told to.
+class Blind final : public redis::Executor {
+ public:
+  explicit Blind(std::shared_ptr<redis::Executor> inner) : inner_(std::move(inner)) {}
+  [[nodiscard]] Result<std::vector<redis::Reply>> execute(std::span<const redis::Command> batch,
+                                                          redis::Deadline deadline) override {
+    const redis::Command& last = batch.back();
+    if (blind && last[last.size() - 1] == ">") return Error{ErrorCode::timed_out, "blind"};
+    return inner_->execute(batch, deadline);
+  }
+  [[nodiscard]] std::string name() const override { return inner_->name(); }
+  bool blind = false;
+
+ private:
+  std::shared_ptr<redis::Executor> inner_;
+};
+
+TEST_CASE("What is taken over before a read fails comes with the next, so that a short batch is all there is",
+          "[redis][ingest]") {
+  const RedisServer server;
+  {
+    StreamQueue dies = queue_on(server);
+    dies.push(Texts{"a", "b", "c"}).or_throw();
+    REQUIRE(dies.read(2, 0ms).or_throw().size() == 2);
+  }
+  const auto executor = std::make_shared<Blind>(redis::make_executor(server.socket_url()).or_throw());
+  StreamQueue heir(executor, "events", {.claim_after = 0ms});
+  executor->blind = true;
+  for (int tries = 0; tries < 2; ++tries) CHECK(heir.read(9, 0ms).error().code == ErrorCode::timed_out);
+  executor->blind = false;
+  CHECK(messages(heir.read(1, 0ms).or_throw()) == Texts{"a"});
+  CHECK(messages(heir.read(9, 0ms).or_throw()) == Texts{"b", "c"});
 }
 
 TEST_CASE("A worker that is started again under its name gets what it held at once", "[redis][ingest]") {

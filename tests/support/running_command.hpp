@@ -63,6 +63,8 @@ class RunningCommand {
     }
     return true;
   }
+  /// What it has written to standard error so far.
+  [[nodiscard]] std::string said() const { return content_of(folder_.path("err")); }
   void end_input() { ::close(std::exchange(input_, -1)); }
   void send(int signal) const { ::kill(child_, signal); }
   /// Waits for its end.

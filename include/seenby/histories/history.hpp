@@ -131,7 +131,7 @@ struct NoHistory {};
 SEENBY_DETAIL_BEGIN
 
 /// What a history keeps of an event's id: 64 bits are plenty where only the events of one user and one item must
-/// differ. The time replaces an empty id. Stored by SqliteHistory and PostgresHistory: never changes.
+/// differ. The time replaces an empty id. The databases and RedisHistory keep it for ever: it never changes.
 [[nodiscard]] inline std::uint64_t event_number(std::string_view id, Time seen_at) noexcept {
   if (!id.empty()) return xxh3_bytes(id.data(), id.size(), 0);
   const auto bytes = little_endian_bytes(as_uint64(seen_at.time_since_epoch().count()));

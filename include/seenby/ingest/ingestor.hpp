@@ -112,10 +112,11 @@ class Ingestor {
 
   /// Whether a batch is in hand, read and not acknowledged.
   [[nodiscard]] bool busy() const noexcept { return next_ != IngestStep::read; }
-  /// What entered the queue before this time is in the filters.
+  /// What entered the queue before this time, and was handed to this worker, is in the filters. What other workers of
+  /// the queue hold is not known here: StreamQueue::backlog() knows.
   [[nodiscard]] Time watermark() const noexcept { return Time{std::chrono::seconds{watermark_.load()}}; }
-  /// How old what the filters do not know yet may be: what a page may be wrong by. seconds::max() before the first
-  /// batch.
+  /// How old what the filters do not know yet may be, as far as `watermark` goes: what a page may be wrong by.
+  /// seconds::max() before the first batch.
   [[nodiscard]] std::chrono::seconds staleness() const {
     const Time mark = watermark();
     return mark == all_time ? std::chrono::seconds::max() : std::max(std::chrono::seconds{0}, options_.clock() - mark);

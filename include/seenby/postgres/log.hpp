@@ -56,7 +56,8 @@ class Log {
   [[nodiscard]] static Result<Log> open(const std::string& address, ItemKind user_kind, ItemKind item_kind,
                                         const Options& options = {});
 
-  /// Adds events in one transaction; returns how many were not there yet.
+  /// Adds events in one transaction; returns how many were not there yet, too few where a broken connection made it
+  /// send them twice.
   Result<std::size_t> append(std::span<const KeyedEvent> events);
   /// out[i] = 1 where the user saw item i at `since` or later. One statement.
   Result<void> contains(const KeyView& user, std::span<const KeyView> items, std::span<std::uint8_t> out,

@@ -52,8 +52,9 @@ struct StoreState;
 /// **The kind of items** (integer, text, bytes) is kept in `{prefix}items`. The first record writes it; a store that is
 /// asked with another kind is refused with `parameter_mismatch`, since 42 and "42" have different digests.
 ///
-/// **Hides, last items and items in flight** are one string, `{prefix}{user}:hides`, without a time to live: sections
-/// of tests/golden/FORMAT-TABLE.md, read with every look-up in the same round trip and replaced by compare-and-swap.
+/// **Hides, last items and items in flight** are one string, `{prefix}{user}:hides`, without a time to live (marks
+/// alone expire with the last of them): sections of tests/golden/FORMAT-TABLE.md, read with every look-up in the same
+/// round trip and replaced by compare-and-swap.
 ///
 /// **Slices** are listed in the user's own key in the same script that creates them. A listed slice that is not there
 /// was evicted: the user is `missing`, never wrongly "unseen", and the next record rebuilds.

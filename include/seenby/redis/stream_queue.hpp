@@ -88,7 +88,9 @@ class StreamQueue {
   /// The same for many, in order.
   Result<void> push(std::span<const std::string> messages);
 
-  /// Waits for the first event, then gives at most `most`; those of dead workers first, else oldest first.
+  /// Waits for the first event, then gives at most `most`; those of dead workers first, else oldest first. Fewer than
+  /// `most` are all that there are: when what is new cannot be read, what was taken over before comes with the next
+  /// read.
   Result<std::vector<StreamDelivery>> read(std::size_t most, std::chrono::milliseconds wait);
   /// One round trip. Receipts that are acknowledged already are no error.
   Result<void> acknowledge(std::span<const std::string> receipts);

@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <cstddef>
+#include <iterator>
 #include <map>
 #include <stdexcept>
 #include <string_view>
@@ -124,14 +126,17 @@ class StreamQueue::State {
   }
 
   Result<std::vector<StreamDelivery>> read(std::size_t most, std::chrono::milliseconds wait) {
-    std::vector<StreamDelivery> batch;
+    std::vector<StreamDelivery> batch = std::exchange(claimed_, {});
     auto done = read_into(batch, most, wait);
     if (!done && stream_is_gone(done.error())) {
       begun_ = false;
       done = read_into(batch, most, wait);
     }
-    // After an error what was claimed is handed out all the same.
-    if (!done && batch.empty()) return std::move(done).error();
+    // The next read hands out what was claimed: a short batch without what is new would say that there is no more.
+    const auto kept = batch.begin() + static_cast<std::ptrdiff_t>(done ? std::min(most, batch.size()) : 0);
+    claimed_.assign(std::make_move_iterator(kept), std::make_move_iterator(batch.end()));
+    batch.erase(kept, batch.end());
+    if (!done) return std::move(done).error();
     return batch;
   }
 
@@ -225,9 +230,11 @@ class StreamQueue::State {
   }
   Result<void> read_into(std::vector<StreamDelivery>& batch, std::size_t most, std::chrono::milliseconds wait) {
     if (auto done = begin(); !done) return done;
-    if (auto done = resume(most, batch); !done) return done;
-    if (auto done = claim(most - batch.size(), batch); !done) return done;
-    if (batch.size() == most) return {};
+    if (batch.empty()) {  // else an earlier read has done so, and failed then
+      if (auto done = resume(most, batch); !done) return done;
+      if (auto done = claim(most - batch.size(), batch); !done) return done;
+    }
+    if (batch.size() >= most) return {};
     return read_new(most - batch.size(),
                     batch.empty() ? std::min<std::chrono::milliseconds>(wait, longest_wait) : wait.zero(), batch);
   }
@@ -359,6 +366,7 @@ class StreamQueue::State {
   /// Keeps the sum of a wait and a timeout in range.
   static constexpr std::chrono::hours longest_wait{24};
 
+  std::vector<StreamDelivery> claimed_;  ///< by a read that failed then
   bool named_by_caller_ = false;
   bool begun_ = false;
   bool resumed_ = false;

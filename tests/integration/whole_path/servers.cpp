@@ -19,6 +19,7 @@
 #include "seenby/select/seen_filter.hpp"
 #include "support/postgres_server.hpp"
 #include "support/redis_server.hpp"
+#include "support/wait_until.hpp"
 
 namespace {
 
@@ -67,7 +68,7 @@ TEST_CASE("Redis flushed under load: answers are unknown, not unseen, until a sw
   std::jthread worker([&](std::stop_token stop) { ingestor.run(stop); });
 
   push(queue, 0, 4'000);
-  while (queue.backlog() != 0) std::this_thread::sleep_for(1ms);
+  REQUIRE(wait_until([&] { return queue.backlog() == 0; }));
   for (std::uint64_t user = 0; user < users; ++user) CHECK(unseen(store, user, 4'000) == 0);
   // Events keep coming while all filters are lost. Nobody is told "unseen" of what they saw.
   std::size_t wrong = 0;
@@ -86,7 +87,7 @@ TEST_CASE("Redis flushed under load: answers are unknown, not unseen, until a sw
   const RepairProgress swept = job.sweep().or_throw();
   CHECK(swept.users == users);
   CHECK(swept.errors == 0);
-  while (queue.backlog() != 0) std::this_thread::sleep_for(1ms);
+  REQUIRE(wait_until([&] { return queue.backlog() == 0; }));
   RepairJob verify(history, store, {.repair = false});
   const RepairProgress verified = verify.sweep().or_throw();
   CHECK(verified.healthy == users);
@@ -109,16 +110,16 @@ TEST_CASE("PostgreSQL stopped: ingest holds and resumes, nothing is lost, nothin
   postgres.crash();
   push(queue, 0, 1'000);
   std::jthread worker([&](std::stop_token stop) { ingestor.run(stop); });
-  while (ingestor.counters().failures < 3) std::this_thread::sleep_for(5ms);
+  REQUIRE(wait_until([&] { return ingestor.counters().failures >= 3; }));
   for (std::uint64_t user = 0; user < users; ++user) CHECK(unseen(store, user, 1'000) == 50);
   CHECK(queue.backlog() == 1'000);
   postgres.start();
-  while (queue.backlog() > 400) std::this_thread::sleep_for(1ms);
+  REQUIRE(wait_until([&] { return queue.backlog() <= 400; }));
   // Once more, while batches are on their way; the server does not answer, and then it does.
   postgres.pause();
   std::this_thread::sleep_for(1'500ms);
   postgres.resume();
-  while (queue.backlog() != 0) std::this_thread::sleep_for(1ms);
+  REQUIRE(wait_until([&] { return queue.backlog() == 0; }));
   CHECK(postgres.sql("SELECT count(*) || ' ' || count(DISTINCT item) FROM seenby.events") == "1000 1000");
   for (std::uint64_t user = 0; user < users; ++user) CHECK(unseen(store, user, 1'000) == 0);
 }

@@ -13,6 +13,7 @@
 #include "seenby/redis/stream_queue.hpp"
 #include "support/redis_server.hpp"
 #include "support/running_command.hpp"
+#include "support/wait_until.hpp"
 #include "tool/ingest/ingest_fixture.hpp"
 
 using seenby::test::event_line;
@@ -21,6 +22,7 @@ using seenby::test::Place;
 using seenby::test::RedisServer;
 using seenby::test::RunningCommand;
 using seenby::test::TemporaryFolder;
+using seenby::test::wait_until;
 
 namespace {
 
@@ -69,7 +71,7 @@ TEST_CASE_METHOD(Fixture, "a server that is down holds the batch, and ingest goe
   RunningCommand worker(words);
   REQUIRE(worker.feed(event_line("1", "ann", "q1")));
   worker.end_input();
-  std::this_thread::sleep_for(std::chrono::milliseconds{500});
+  REQUIRE(wait_until([&] { return worker.said().find("the batch is held") != std::string::npos; }));
   server().start();
   const auto result = worker.wait();
   INFO(result.err);
@@ -86,7 +88,7 @@ TEST_CASE_METHOD(Fixture, "after SIGTERM with a server that stays down, what was
   RunningCommand worker(words);
   REQUIRE(worker.feed(event_line("1", "ann", "q1")));
   worker.end_input();
-  std::this_thread::sleep_for(std::chrono::milliseconds{500});
+  REQUIRE(wait_until([&] { return worker.said().find("the batch is held") != std::string::npos; }));
   worker.send(SIGTERM);
   const auto result = worker.wait();
   CHECK(result.exit_code == 1);
@@ -146,11 +148,9 @@ TEST_CASE_METHOD(Fixture, "SIGTERM stops a stream's worker with all that it read
   words.insert(words.begin(), SEENBY_COMMAND);
   add(server(), numbered(0, 1));
   RunningCommand worker(words);
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{60};
-  while (std::chrono::steady_clock::now() < give_up && place().select("user0", "item0\nother\n").out != "other\n") {
-    std::this_thread::sleep_for(std::chrono::milliseconds{20});
-  }
-  std::this_thread::sleep_for(std::chrono::milliseconds{1'500});
+  REQUIRE(
+      wait_until([&] { return place().select("user0", "item0\nother\n").out == "other\n"; }, std::chrono::seconds{60}));
+  REQUIRE(wait_until([&] { return worker.said().find("1 new events") != std::string::npos; }));
   add(server(), numbered(1, 20'000));
   std::this_thread::sleep_for(std::chrono::milliseconds{100});
   worker.send(SIGTERM);
