@@ -293,6 +293,28 @@ TEST_CASE("An id that one process added is never absent at another, though it is
   for (std::uint64_t id = 0; id < visible; ++id) REQUIRE(gate.check(id) == Existence::maybe);
 }
 
+TEST_CASE("After a switch the old version stays for the lookups under way, and is dropped after the grace period",
+          "[redis][004-10][004-16]") {
+  const RedisServer server;
+  Gate gate = open_gate(server);  // with a grace period of 200 ms
+  REQUIRE(gate.create());
+  const auto bits = [](std::uint64_t version) {
+    return std::string("seenby:set:{products}:").append(std::to_string(version)).append(":0");
+  };
+  const std::string old = bits(gate.status().version);
+  const auto left = [&](const std::string& key) {
+    return *run(server, redis::Command::with_key(1, "PTTL", key)).integer();
+  };
+  CHECK(left(old) == -1);  // it does not expire
+  REQUIRE(gate.begin_rebuild(1'000)->commit());
+  const std::int64_t milliseconds = left(old);
+  CHECK(milliseconds > 0);
+  CHECK(milliseconds <= 200);
+  CHECK(left(bits(gate.status().version)) == -1);
+  CHECK(test::wait_until([&] { return left(old) == -2; }));  // there is no such key
+  CHECK(gate.check(5) == Existence::absent);
+}
+
 TEST_CASE("One builder at a time; the one that lost its place is told", "[redis][004-10]") {
   const RedisServer server;
   Gate gate = open_gate(server);
