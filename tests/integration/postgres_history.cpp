@@ -272,6 +272,10 @@ TEST_CASE("Tables of another kind or a newer version are refused, and so are key
   const std::string huge(1'000'000, 'x');
   CHECK(history.append("alice", std::vector<std::string>{"a", huge}, at(1)).error().code == ErrorCode::too_large);
   CHECK(seen(history, "alice").empty());
+  const std::vector<Hide<std::string>> hides{{longest, at(1)}, {huge, at(1)}};
+  CHECK(history.hide(longest, std::span(hides).first(1)).or_throw() == 1);
+  CHECK(history.hide(longest, hides).error().code == ErrorCode::too_large);
+  CHECK(history.unhide(longest, std::vector<std::string>{huge, longest}).or_throw() == 1);
 
   server.sql("UPDATE seenby.meta SET value = 99 WHERE name = 'version'");
   CHECK(Texts::open(server.address()).error().code == ErrorCode::unsupported_version);

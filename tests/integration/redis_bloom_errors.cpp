@@ -4,11 +4,13 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "seenby/redis/bloom_store.hpp"
+#include "support/counting_executor.hpp"
 #include "support/resp_peer.hpp"
 
 using namespace seenby;
@@ -154,11 +156,14 @@ TEST_CASE("A rate of 1e-7 and the reserve's other words stand in the command as 
 
 TEST_CASE("Many users' items are one command a user, sent together", "[redis][bloom][002-05]") {
   RespPeer peer = peer_with({{"EVALSHA", resp::array({resp::integer(0), resp::integer(1), resp::integer(1)})}});
-  Store store(peer.url());
+  const auto counting = std::make_shared<seenby::test::CountingExecutor>(make_executor(peer.url()).or_throw());
+  Store store(counting);
   const std::vector<std::string> first{"media1", "media2"};
   const std::vector<std::string> second{"media7", "media9"};
   const std::vector<RecordRequest<std::string, std::string>> flush{{"userA", {first, {}}}, {"userB", {second, {}}}};
+  counting->trips = 0;
   for (const auto& outcome : store.record_many(flush)) CHECK(outcome.value().newly_added == 2);
+  CHECK(counting->trips == 1);
   const auto commands = peer.commands();
   REQUIRE(commands.size() == 3);
   CHECK(commands[1][3] == "seen:userA");

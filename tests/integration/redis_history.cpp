@@ -86,7 +86,8 @@ TEST_CASE("RedisHistory keeps what a window needs: items by time, and the newest
   CHECK(server.call_integer({"ZCARD", "m:{2}"}) == 2);
 }
 
-TEST_CASE("Many events of many users, many items of a question and a listing are one round trip each", "[redis]") {
+TEST_CASE("Many events of many users, many items of a question and a listing are one round trip each",
+          "[redis][003-10]") {
   const RedisServer server;
   const auto counting = std::make_shared<CountingExecutor>(redis::make_executor(server.socket_url()).or_throw());
   auto history = Integers::open(counting).or_throw();

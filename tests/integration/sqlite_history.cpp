@@ -263,7 +263,8 @@ TEST_CASE("What one process hides in a SQLite file, another's page leaves out", 
   CHECK(filter.hidden(2).or_throw() == Ids{6});
 }
 
-TEST_CASE("On a full disk an append is an io error, stores nothing, and works again when there is room", "[sqlite]") {
+TEST_CASE("On a full disk an append or a hide is an io error, stores nothing, and works again when there is room",
+          "[sqlite]") {
   const TemporaryFolder folder;
   const std::string path = folder.path("full");
   const int outcome = in_child([&] {
@@ -278,8 +279,14 @@ TEST_CASE("On a full disk an append is an io error, stores nothing, and works ag
     const auto refused = history->append(events);
     if (refused || refused.error().code != ErrorCode::io) return 2;
     if (history->item_count("alice").or_throw() != 0) return 3;
+    std::vector<Hide<std::string>> hides;
+    for (const Texts::Event& event : events) hides.push_back({event.item, at(1)});
+    const auto not_hidden = history->hide("alice", hides);
+    if (not_hidden || not_hidden.error().code != ErrorCode::io) return 5;
+    if (!history->hidden("alice").or_throw().empty()) return 6;
     const rlimit room{RLIM_INFINITY, RLIM_INFINITY};
     ::setrlimit(RLIMIT_FSIZE, &room);
+    if (history->hide("alice", hides).or_throw() != hides.size()) return 7;
     auto done = history->append(events);
     return done && *done == events.size() && history->item_count("alice").or_throw() == events.size() ? 0 : 4;
   });
@@ -299,6 +306,12 @@ TEST_CASE("A key that is too long is refused with its whole batch, and the longe
   CHECK(refused.error().message.find("1000000") != std::string::npos);
   CHECK_FALSE(history.append(huge, std::vector<std::string>{"a"}, at(1)));
   CHECK_FALSE(history.merge(longest, huge));
+  const std::vector<Hide<std::string>> hides{{longest, at(1)}, {huge, at(1)}};
+  CHECK(history.hide("alice", hides).error().code == ErrorCode::too_large);
+  CHECK(history.hide(huge, std::span(hides).first(1)).error().code == ErrorCode::too_large);
+  CHECK(history.hidden("alice").or_throw().empty());
+  CHECK(history.hide("alice", std::span(hides).first(1)).or_throw() == 1);
+  CHECK(history.unhide("alice", std::vector<std::string>{huge, longest}).or_throw() == 1);
   CHECK(seen(history, "alice").empty());
   CHECK(contained(history, "alice", {huge, "a"}) == std::vector<std::uint8_t>{0, 0});
   // An event's id may be as long as it likes.
