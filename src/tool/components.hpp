@@ -14,20 +14,10 @@ inline constexpr bool with_lmdb = true;
 #else
 inline constexpr bool with_lmdb = false;
 #endif
-#ifdef SEENBY_TOOL_WITH_POSTGRES
-inline constexpr bool with_postgres = true;
-#else
-inline constexpr bool with_postgres = false;
-#endif
 #ifdef SEENBY_TOOL_WITH_REDIS
 inline constexpr bool with_redis = true;
 #else
 inline constexpr bool with_redis = false;
-#endif
-#ifdef SEENBY_TOOL_WITH_SQLITE
-inline constexpr bool with_sqlite = true;
-#else
-inline constexpr bool with_sqlite = false;
 #endif
 
 /// What stands before the first colon; empty without one.

@@ -34,7 +34,6 @@ struct HideOptions {
 
 /// Whether the items are integers, as `said` or, where it says nothing, as they look.
 bool are_integers(const HideOptions& options, const std::string& said) {
-  if (options.names.empty()) return said == "integer";
   const auto name_of = [&](std::uint64_t i) -> const std::string& { return options.names[i]; };
   return kind_of_items(said, options.names.size(), name_of) == ItemKind::integer;
 }
@@ -58,14 +57,9 @@ void with_filter(const HideOptions& options, IfMissing if_missing, const Run& ru
                                        : with_history<std::string>(options, if_missing, run);
   }
   with_store(options.store, policy_of(options.store), if_missing, [&](auto& store) {
-    if constexpr (HidingStore<std::decay_t<decltype(store)>>) {
-      const bool integers = are_integers(options, items_in(options.store, options.items));
-      SeenFilter filter(std::move(store));
-      integers ? run(filter, std::uint64_t{}) : run(filter, std::string());
-    } else {
-      throw InputError("--store: expected a store that keeps hides, got one of '" +
-                       std::string(options.store.url.substr(0, options.store.url.find(':'))) + "'");
-    }
+    const bool integers = are_integers(options, items_in(options.store, options.items));
+    SeenFilter filter(std::move(store));
+    integers ? run(filter, std::uint64_t{}) : run(filter, std::string());
   });
 }
 

@@ -27,15 +27,12 @@ namespace seenby::tool {
 /// Adds --items to a command.
 void add_items_option(CLI::App& command, std::string& items);
 
+[[noreturn]] void refuse_item(std::string_view item);
+
 /// What --items says, or, where it says nothing, what all items look like: integers when each is a canonical one.
 /// Throws InputError when they are to be integers and one is not. `names` is called with a number below `count`.
 template <class NameOf>
-[[nodiscard]] ItemKind kind_of_items(const std::string& option, std::uint64_t count, const NameOf& names);
-
-[[noreturn]] void refuse_item(std::string_view item);
-
-template <class NameOf>
-ItemKind kind_of_items(const std::string& option, std::uint64_t count, const NameOf& names) {
+[[nodiscard]] ItemKind kind_of_items(const std::string& option, std::uint64_t count, const NameOf& names) {
   if (option == "text") return ItemKind::text;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (canonical_integer(names(i))) continue;

@@ -11,7 +11,8 @@ namespace seenby::tool {
 /// Drawn on standard error when that is a terminal, at most ten times a second, and wiped when it goes out of scope.
 class Progress {
  public:
-  Progress(std::string label, std::uint64_t total);
+  /// `total` 0 is one that is not known: a count is drawn, no bar.
+  explicit Progress(std::string label, std::uint64_t total = 0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <iostream>
 #include <memory>
-#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,48 +32,23 @@ struct RecordOptions {
   std::string items;
 };
 
-/// Events of one user that are recorded in one call: those of one slice, since a store cannot tell them apart.
-struct Batch {
-  std::size_t begin;
-  std::size_t end;
-};
-
-/// Sorts the events by user and time, and cuts them into batches.
-std::vector<Batch> batches_of(std::vector<Event>& events, const StorePolicy& policy) {
-  std::sort(events.begin(), events.end(),
-            [](const Event& a, const Event& b) { return std::pair(a.user, a.time) < std::pair(b.user, b.time); });
-  const std::int64_t slice =
-      policy.window.count() == 0 ? 0 : (policy.window.count() + policy.slices - 1) / policy.slices;
-  std::vector<Batch> batches;
-  for (std::size_t at = 0; at < events.size(); ++at) {
-    const bool same = at > 0 && events[at].user == events[at - 1].user &&
-                      (slice == 0 || events[at].time / slice == events[at - 1].time / slice);
-    if (!same) batches.push_back({at, at});
-    batches.back().end = at + 1;
-  }
-  return batches;
-}
-
-/// Records items under the time they were seen at, where the filter takes one; otherwise they count as seen now.
-template <class Filter, class Item>
-Result<RecordOutcome> record_at(Filter& filter, const std::string& user, const std::vector<Item>& items, Time when) {
-  if constexpr (requires { filter.record_all(user, items, when); }) {
-    return filter.record_all(user, items, when);
-  } else {
-    return filter.record_all(user, items);
-  }
-}
-
+/// In batches, each user's events together and the oldest first.
 template <class Item, class Filter, class ItemOf>
 void record_batches(Filter& filter, EventLog& log, const ItemOf& item_of) {
+  constexpr std::size_t batch_size = 10'000;
+  std::sort(log.events.begin(), log.events.end(),
+            [](const Event& a, const Event& b) { return std::pair(a.user, a.time) < std::pair(b.user, b.time); });
   Progress progress("recording", log.events.size());
-  std::vector<Item> items;
-  for (const Batch& batch : batches_of(log.events, filter.store().policy())) {
-    items.clear();
-    for (std::size_t at = batch.begin; at < batch.end; ++at) items.push_back(item_of(log.events[at].item));
-    const Event& last = log.events[batch.end - 1];
-    value_of(record_at(filter, log.users.name(last.user), items, Time(std::chrono::seconds(last.time))));
-    progress.update(batch.end);
+  std::vector<SeenEvent<std::string, Item>> batch;
+  for (std::size_t at = 0; at < log.events.size();) {
+    batch.clear();
+    for (; at < log.events.size() && batch.size() < batch_size; ++at) {
+      const Event& event = log.events[at];
+      batch.push_back({log.users.name(event.user), item_of(event.item), Time(std::chrono::seconds(event.time))});
+    }
+    const auto recorded = filter.record_many(batch);
+    if (const Error* error = recorded.first_error()) value_of(Result<void>(*error));
+    progress.update(at);
   }
 }
 
@@ -88,7 +63,7 @@ void record(Filter& filter, const RecordOptions& options) {
   if (kind == ItemKind::integer) {
     record_batches<std::uint64_t>(filter, log, [&](std::uint32_t item) { return *canonical_integer(name_of(item)); });
   } else {
-    record_batches<std::string>(filter, log, name_of);
+    record_batches<std::string_view>(filter, log, name_of);
   }
   std::cout << "recorded " << with_commas(log.events.size()) << (log.events.size() == 1 ? " event" : " events")
             << " of " << with_commas(log.users.size()) << (log.users.size() == 1 ? " user" : " users") << ", "
@@ -116,8 +91,8 @@ void add_record(CLI::App& app) {
   add_log_options(*command, options->log);
   command->footer(
       "One batched write a user, or with a window one for each of its slices, under the time of the events. Stops at\n"
-      "the first write that fails; recording the log again does no harm. seenby ingest keeps a history beside the "
-      "store.\n\n"
+      "the first batch of which a write fails; recording the log again does no harm. seenby ingest keeps a history\n"
+      "beside the store.\n\n"
       "Example:\n"
       "  seenby record redis://127.0.0.1/ events.tsv --users-per-request 2");
   command->callback([options] { record(*options); });

@@ -60,13 +60,16 @@ void scale(StorePrice& price, double by) {
 
 StorePrice price_of_log(EventLog& log, const ReplaySettings& settings) {
   const std::uint64_t one_in = (log.events.size() + most_events - 1) / most_events;
+  std::uint64_t kept_users = log.users.size();
   if (one_in > 1) {
-    const auto left_out = [one_in](const Event& event) { return Random(event.user).below(one_in) != 0; };
-    log.events.erase(std::remove_if(log.events.begin(), log.events.end(), left_out), log.events.end());
+    // The first user stays, so that some do.
+    const auto kept = [one_in](std::uint32_t user) { return user == 0 || Random(user).below(one_in) == 0; };
+    std::erase_if(log.events, [&](const Event& event) { return !kept(event.user); });
+    kept_users = 0;
+    for (std::uint32_t user = 0; user < log.users.size(); ++user) kept_users += kept(user) ? 1U : 0U;
   }
   StorePrice result = price(log, settings);
-  result.share_of_users = 1 / static_cast<double>(one_in);
-  result.active_users *= static_cast<double>(one_in);
+  result.active_users *= static_cast<double>(log.users.size()) / static_cast<double>(kept_users);
   return result;
 }
 

@@ -12,12 +12,11 @@ namespace seenby::tool {
 
 /// What a MemoryStore takes for a user who has something to remember.
 struct StorePrice {
-  Distribution bytes;         ///< of a user's record and share of the index
-  double store_bytes = 0;     ///< a user, everything the store holds divided by its users
-  double active_users = 0;    ///< of the log, at a time
-  double live_items = 0;      ///< a user, on average
-  double share_of_users = 1;  ///< of the log's users that were recorded
-  double exact_bytes = 0;     ///< a user, as a std::unordered_set of ids (a map of ids to times with a window)
+  Distribution bytes;       ///< of a user's record and share of the index
+  double store_bytes = 0;   ///< a user, everything the store holds divided by its users
+  double active_users = 0;  ///< of the log, at a time
+  double live_items = 0;    ///< a user, on average
+  double exact_bytes = 0;   ///< a user, as a std::unordered_set of ids (a map of ids to times with a window)
 };
 
 /// The price of a log's users. A log of more than 2 million events is priced by a share of its users. Sorts and thins

@@ -132,6 +132,22 @@ TEST_CASE("plan tells what replay measures, with a window and without") {
   }
 }
 
+TEST_CASE("a long log of few users is priced by some of them, never by none") {
+  for (const std::uint64_t users : {1U, 3U}) {
+    INFO(users << " users");
+    std::string log;
+    for (std::uint64_t i = 0; i < 2'000'001; ++i) {
+      log.append(1, static_cast<char>('a' + i % users))
+          .append(",")
+          .append(std::to_string(i / users % 1'000))
+          .append(",1\n");
+    }
+    const auto priced = json_of({"plan", "--from", "-"}, log)["memory_store"];
+    CHECK(priced["users"] == users);
+    CHECK(priced["live_items_per_user"].get<double>() == Approx(1'000.0).epsilon(0.01));
+  }
+}
+
 TEST_CASE("without a log plan prices users who are all alike as replay measures them") {
   const auto log_of = [](int items, int spread) {
     std::string log;

@@ -76,6 +76,24 @@ TEST_CASE_METHOD(Fixture, "what record writes to Redis, select reads", "[000-01]
   CHECK(select({"ann"}).out == "q2\nq4\nq5\n");
 }
 
+TEST_CASE_METHOD(Fixture, "a log of many batches is recorded whole") {
+  constexpr int users = 3'000;
+  constexpr int each = 7;
+  std::string log;
+  std::string all;
+  for (int i = 0; i < each; ++i) {
+    const std::string item = "q" + std::to_string(i);
+    for (int user = 0; user < users; ++user) log.append("u" + std::to_string(user) + "," + item + ",1700000000\n");
+    all.append(item + "\n");
+  }
+  REQUIRE(run_seenby({"record", url(), "-"}, log).exit_code == 0);
+  for (const int user : {0, 1'427, 1'428, 1'429, 2'857, users - 1}) {  // on both sides of each batch's end
+    const auto left = run_seenby(
+        {"select", "--store", url(), "--candidates", "-", "--user", "u" + std::to_string(user)}, all + "q99\n");
+    CHECK(left.out == "q99\n");
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "a user without a key is unknown, which is said", "[000-19]") {
   CHECK(record().exit_code == 0);
   const auto shown = select({"zoe"});
