@@ -118,7 +118,7 @@ void add(CLI::App& app, const std::string& name, const std::string& text, const 
   command->add_option("--history", options->history, "In its place: sqlite:PATH, postgres://HOST/DB or redis://HOST")
       ->type_name("URL");
   command->add_option("--user", options->user, "The user's name")->type_name("NAME")->required();
-  if (takes_items) command->add_option("items", options->names, "Items")->type_name("ITEM")->required();
+  if (takes_items) command->add_option("item", options->names, "Items")->type_name("ITEM")->required();
   add_items_option(*command, options->items);
   command->footer(footer);
   command->callback([options, run = std::move(run)] { run(*options); });
