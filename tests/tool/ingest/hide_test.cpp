@@ -60,13 +60,13 @@ TEST_CASE_METHOD(Fixture, "hides are kept in a history as well, and listed in th
     arguments.insert(arguments.end(), {"--history", history, "--user", "ann"});
     return run_seenby(arguments);
   };
-  CHECK(refused(act_on({"hidden"}), "expected a file"));
+  CHECK(refused(act_on({"hidden"}), "'sqlite:"));
   CHECK(act_on({"hide", "q3", "42", "q2"}).out == "hid 3 of 3 from 'ann'\n");
   CHECK(act_on({"hide", "q2"}).out == "hid 0 of 1 from 'ann'; the others were hidden already\n");
   CHECK(act_on({"hidden"}).out == "q3\n42\nq2\n");
   CHECK(act_on({"unhide", "q3", "q9"}).out == "took back 1 of 2 hides of 'ann'; the others were not hidden\n");
   CHECK(act_on({"hidden"}).out == "42\nq2\n");
-  CHECK(refused(act_on({"hidden", "--items", "integer"}), "without --items integer it is read as text"));
+  CHECK(refused(act_on({"hidden", "--items", "integer"}), "expected items of kind text, which the file holds"));
   CHECK(refused(act_on({"hide", "q1", "--store", store}), "expected --store or --history, got both"));
   CHECK(refused(run_seenby({"hidden", "--user", "ann"}), "expected --store or --history, got neither"));
 }
