@@ -564,6 +564,8 @@ TEST_CASE("The states of a shared gate can be read, and every server goes by the
       redis::Command::with_key(
           1, "DEL", std::string("seenby:set:{products}:").append(std::to_string(here.status().version)) + ":0"));
   CHECK(there.status().state == GateState::distrusted);
+  CHECK(there.check(99) == Existence::unknown);
+  CHECK(here.add(99).error().code == ErrorCode::unavailable);
   run(server, redis::Command().add("FLUSHALL"));
   CHECK(there.status().state == GateState::empty);
   server.kill_at_once();

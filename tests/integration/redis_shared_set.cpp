@@ -95,6 +95,7 @@ TEST_CASE("A set that is not there, of another seed, or lost a part is an error 
     lost += found ? 0U : 1U;
     const auto added = set.add(item);
     CHECK(added.has_value() == found.has_value());
+    if (!added) CHECK(added.error().code == ErrorCode::unavailable);
   }
   CHECK(lost > 5);
   CHECK_THROWS_AS(Set(executor, "a{b}", {.expected_items = 10}), std::invalid_argument);

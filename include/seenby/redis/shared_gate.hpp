@@ -39,6 +39,9 @@ struct SharedGateOptions {
 /// `unknown`, and goes the normal way. Rebuilds run under readers and writers of all servers; ids added within
 /// `write_lag` before one begins are carried into it.
 ///
+/// A Redis that evicts is noticed where it takes a part of the set, and not where it takes the list of late ids, which
+/// expires by itself: run it under `noeviction`.
+///
 /// What a lookup did not find is remembered for all servers, and forgotten by the add of any of them. Concurrent misses
 /// of one id share one read behind a ReadPath.
 ///

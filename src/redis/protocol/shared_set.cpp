@@ -390,11 +390,8 @@ class SharedSetProtocol::State {
     const std::string_view keys[] = {key_};
     std::vector<std::string_view> views(arguments.begin(), arguments.end());
     auto reply = execute_script(*executor_, what, keys, views, deadline());
-    if (reply && reply->is_error()) {
-      const std::string& message = reply->error()->message;
-      return message.starts_with("LOST") ? lost() : named(reply->error()->code, message);
-    }
-    return reply;
+    if (reply) return reply;
+    return reply.error().message.starts_with("LOST") ? lost() : named(reply.error().code, reply.error().message);
   }
 
   [[nodiscard]] Result<Versions> known() {
