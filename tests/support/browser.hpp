@@ -139,6 +139,8 @@ class Browser {
     (void)post(session_ + "/actions",
                {{"actions", {{{"type", "key"}, {"id", "keyboard"}, {"actions", std::move(actions)}}}}});
   }
+  /// Those that scripts cannot reach as well.
+  void delete_cookies() { (void)client_->Delete(session_ + "/cookie"); }
   /// What the page logged as an error since the last call.
   std::vector<std::string> console_errors() {
     std::vector<std::string> errors;
