@@ -125,6 +125,22 @@ TEST_CASE("TRYAGAIN and its like are tried again, other errors are not", "[redis
   CHECK(peers.first.count("GET") == 1);
 }
 
+TEST_CASE("A slot that moves for long costs time, not the answer", "[redis][cluster]") {
+  std::string second;
+  std::atomic<int> refusals{40};
+  TwoPeers peers([&](const Words&) { return resp::error("ASK 5061 " + second); },
+                 [&](const Words& words) {
+                   if (words[0] == "ASKING") return resp::status("OK");
+                   return refusals-- > 0 ? resp::error("TRYAGAIN Multiple keys request during rehashing of slot")
+                                         : resp::status("asked");
+                 });
+  second = address(peers.second);
+  ClusterExecutor executor({peers.first.endpoint()}, {});
+  CHECK(execute_one(executor, get("bar"), Deadline::after(20s)).value().is_status("asked"));
+  CHECK(executor.counters().asked == 41);
+  CHECK(executor.counters().retried == 40);
+}
+
 TEST_CASE("Nodes work in parallel: a request costs as much as its slowest node", "[redis][cluster]") {
   const auto slow = [](const Words&) {
     std::this_thread::sleep_for(200ms);

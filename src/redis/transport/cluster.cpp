@@ -234,6 +234,7 @@ void ClusterExecutor::take_reply(Round& round, std::size_t index, Reply reply, c
     if (follow(call, *error, from, map, round)) return round.try_again(index, {.wait = false, .refresh = false});
     if (is_passing(error->message)) {
       call.last = *error;
+      call.redirections = 0;  // a slot that moves says ASK before each TRYAGAIN: no circle, and the deadline ends it
       call.master_only = call.master_only || call.to_replica;
       retried_.fetch_add(1, std::memory_order_relaxed);
       return round.try_again(index, {.wait = true, .refresh = !error->message.starts_with("TRYAGAIN")});
