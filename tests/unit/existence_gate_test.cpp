@@ -552,6 +552,31 @@ TEST_CASE("a gate of another normaliser, a damaged one and a plain filter are re
   CHECK(other.status().state == seenby::GateState::empty);
 }
 
+TEST_CASE("a file of another type of resource is refused, with both names", "[gate][004-06]") {
+  const TestClock clock;
+  const seenby::test::TemporaryFolder folder;
+  auto posts = options(clock);
+  posts.resource = "posts";
+  posts.normaliser_name = "decimal/1";
+  Gate gate(posts);
+  Backend backend;
+  build(gate, backend, 10);
+  REQUIRE(gate.save(folder.path("gate")));
+  auto products = posts;
+  products.resource = "products";
+  auto shifted = posts;  // the same letters, cut elsewhere
+  shifted.resource = "postsdecimal";
+  shifted.normaliser_name = "/1";
+  for (const auto& wrong : {products, shifted, options(clock)}) {
+    Gate other(wrong);
+    const auto refused = other.open(folder.path("gate"));
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == ErrorCode::parameter_mismatch);
+    CHECK(refused.error().message.find("resource \"posts\"") != std::string::npos);
+  }
+  CHECK(Gate(posts).open(folder.path("gate")));
+}
+
 TEST_CASE("the state, age and lag of a gate can be read, and growth past its capacity is counted", "[gate][004-14]") {
   TestClock clock;
   Gate gate(options(clock));

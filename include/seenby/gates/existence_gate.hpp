@@ -13,6 +13,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -29,29 +30,36 @@
 
 SEENBY_DETAIL_BEGIN
 
-/// What a saved gate says beside its bits: 0 u32 "GATE", 4 u32 zero, 8 u64 version, 16 u64 position, then the
-/// normaliser's name.
+/// What a saved gate says beside its bits: 0 u32 "GATE", 4 u32 length of the resource's name, 8 u64 version, 16 u64
+/// position, then the names of the resource and of the normaliser.
 struct GateNote {
   static constexpr std::uint32_t magic = 0x45544147U;
   static constexpr std::size_t fixed_bytes = 24;
+  std::string resource{};
   std::string normaliser{};
   std::uint64_t version = 0;
   std::uint64_t position = 0;
 
   [[nodiscard]] std::vector<std::byte> encode() const {
-    std::vector<std::byte> bytes(fixed_bytes + normaliser.size());
+    const std::string names = resource + normaliser;
+    std::vector<std::byte> bytes(fixed_bytes);
     store_le(bytes.data(), magic);
+    store_le(bytes.data() + 4, static_cast<std::uint32_t>(resource.size()));
     store_le(bytes.data() + 8, version);
     store_le(bytes.data() + 16, position);
-    for (std::size_t i = 0; i < normaliser.size(); ++i) bytes[fixed_bytes + i] = static_cast<std::byte>(normaliser[i]);
+    const auto text = std::as_bytes(std::span(names));
+    bytes.insert(bytes.end(), text.begin(), text.end());
     return bytes;
   }
   [[nodiscard]] static std::optional<GateNote> decode(std::span<const std::byte> bytes) {
     if (bytes.size() < fixed_bytes || load_le<std::uint32_t>(bytes.data()) != magic) return std::nullopt;
-    GateNote note{.version = load_le<std::uint64_t>(bytes.data() + 8),
-                  .position = load_le<std::uint64_t>(bytes.data() + 16)};
-    for (const std::byte letter : bytes.subspan(fixed_bytes)) note.normaliser.push_back(static_cast<char>(letter));
-    return note;
+    const auto length = load_le<std::uint32_t>(bytes.data() + 4);
+    const std::string_view names(reinterpret_cast<const char*>(bytes.data()) + fixed_bytes, bytes.size() - fixed_bytes);
+    if (length > names.size()) return std::nullopt;
+    return GateNote{.resource = std::string(names.substr(0, length)),
+                    .normaliser = std::string(names.substr(length)),
+                    .version = load_le<std::uint64_t>(bytes.data() + 8),
+                    .position = load_le<std::uint64_t>(bytes.data() + 16)};
   }
 };
 
@@ -65,7 +73,7 @@ namespace seenby {
 ///
 /// A trusted negative is "not found" without a read; a positive goes the normal way and never makes a record exist, nor
 /// grants access to one; without a trusted filter everything goes the normal way. Where tenants share ids, the id is
-/// the tenant and the id (Namespace); each type of resource has a gate of its own.
+/// the tenant and the id (Namespace); each type of resource has a gate of its own, whose file has its name.
 ///
 /// Writers call add(id) before the record becomes visible; a roll-back leaves a harmless bit. Deleted ids stay positive
 /// until the next rebuild (ErasableGate takes them out). Nothing is trusted before the first rebuild is committed, or
@@ -194,7 +202,7 @@ class ExistenceGate {
   /// Saves the filter, its version and the position of the change feed that it has seen, replacing the file at
   /// the path. Every change up to that position is in it. Errors: io; unavailable while nothing is trusted.
   Result<void> save(const std::string& path) const requires saveable {
-    detail::GateNote note{.normaliser = options_.normaliser_name};
+    detail::GateNote note{.resource = options_.resource, .normaliser = options_.normaliser_name};
     std::shared_ptr<filter_type> filter;
     {
       const std::lock_guard lock(writing_);
@@ -208,16 +216,19 @@ class ExistenceGate {
   }
   /// Maps a saved gate: milliseconds, whatever its size. It answers `unknown` until caught_up() says that every change
   /// after position() has been added. Errors: as PartitionedFilter::open; parameter_mismatch for a gate of another
-  /// normaliser; conflict while a filter serves or is in the making.
+  /// resource or normaliser; conflict while a filter serves or is in the making.
   Result<void> open(const std::string& path) requires saveable {
     auto filter = filter_type::open(path, {}, hash_);
     if (!filter) return std::move(filter).error();
     const auto note = detail::GateNote::decode(filter->note());
     if (!note) return Error{ErrorCode::wrong_type, std::string("seenby: expected a saved gate in ").append(path)};
-    if (note->normaliser != options_.normaliser_name) {
-      std::string message = "seenby: expected a gate of normaliser \"";
-      message.append(options_.normaliser_name).append("\" in ").append(path).append(", got \"");
-      return Error{ErrorCode::parameter_mismatch, message.append(note->normaliser).append("\"")};
+    if (note->resource != options_.resource || note->normaliser != options_.normaliser_name) {
+      const auto names = [](const std::string& resource, const std::string& normaliser) {
+        return std::string("resource \"").append(resource).append("\", normaliser \"").append(normaliser).append("\"");
+      };
+      std::string message = "seenby: expected a gate of ";
+      message.append(names(options_.resource, options_.normaliser_name)).append(" in ").append(path).append(", got ");
+      return Error{ErrorCode::parameter_mismatch, message.append(names(note->resource, note->normaliser))};
     }
     const std::lock_guard lock(writing_);
     const std::unique_lock switching(serving_);

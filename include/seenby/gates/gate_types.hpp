@@ -32,6 +32,9 @@ struct ExistenceGateOptions {
   /// Names `normalise` and its version ("nfkc_casefold/icu72"). A saved gate is only opened under the same name, since
   /// under another its bits mean other ids.
   std::string normaliser_name{};
+  /// The type of resource and the tenant that the ids are of ("products", "acme/posts"). A saved gate is only opened
+  /// under the same name.
+  std::string resource{};
   Clock clock{};  ///< the system's when empty
 };
 
