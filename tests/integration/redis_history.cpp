@@ -109,6 +109,11 @@ TEST_CASE("Many events of many users, many items of a question and a listing are
   counting->trips = 0;
   CHECK(picked(filter.select_unseen(pool, {1, 2}, {.relax = {SeenByAtMost{2}}})) == Ids{3, 4, 5, 6, 8, 9, 1, 2});
   CHECK(counting->trips == 2);
+  // However long the pool is.
+  const CandidatePool long_pool{range(0, 5'000)};
+  counting->trips = 0;
+  CHECK(filter.select_unseen(long_pool, {1, 2}, {.limit = 10'000}).size() > 4'000);
+  CHECK(counting->trips == 2);
 }
 
 TEST_CASE("A filter is rebuilt from a RedisHistory on the same server", "[redis][002-15]") {

@@ -108,9 +108,10 @@ concept HidingLog = EventLog<Log> &&
 template <EventLog Log, HashableItem User, HashableItem Item>
 class KeyedHistory {
  public:
-  using user_type = User;               ///< who sees
-  using item_type = Item;               ///< what it holds
-  using Event = SeenEvent<User, Item>;  ///< one sight of an item
+  using user_type = User;                                                   ///< who sees
+  using item_type = Item;                                                   ///< what it holds
+  using Event = SeenEvent<User, Item>;                                      ///< one sight of an item
+  static constexpr bool is_remote = requires { requires Log::is_remote; };  ///< a question is a round trip
 
   explicit KeyedHistory(Log log) : log_(std::move(log)) {}  ///< over an open log
 

@@ -51,6 +51,8 @@ struct Options {
 /// Thread-safe. Copies share the connections. Not across fork().
 class Log {
  public:
+  static constexpr bool is_remote = true;  ///< a question is a round trip
+
   /// `address` is libpq's: `postgres://user@host/database`, `host=/var/run/postgresql dbname=seen`. Connects, then
   /// creates the tables or brings those of an older version up to date, under an advisory lock.
   [[nodiscard]] static Result<Log> open(const std::string& address, ItemKind user_kind, ItemKind item_kind,

@@ -47,6 +47,8 @@ struct HistoryOptions {
 /// Thread-safe. Copies share the connections.
 class HistoryLog {
  public:
+  static constexpr bool is_remote = true;  ///< a question is a round trip
+
   /// Connects, and writes the kinds of users and items where there are none yet. Throws std::invalid_argument for
   /// options that cannot be kept.
   [[nodiscard]] static Result<HistoryLog> open(std::shared_ptr<Executor> executor, ItemKind user_kind,

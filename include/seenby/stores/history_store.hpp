@@ -45,6 +45,8 @@ class HistoryStore {
   using user_type = typename History::user_type;  ///< who sees
   using item_type = typename History::item_type;  ///< the history's items
   using hasher_type = Hash;                       ///< makes digests of items
+  /// As the history: one question a user, whatever the pool.
+  static constexpr bool is_remote = requires { requires History::is_remote; };
 
   /// Throws std::invalid_argument for a policy that cannot be kept.
   explicit HistoryStore(History& history, StorePolicy policy = {})
