@@ -105,8 +105,7 @@ class PageBuilder {
   [[gnu::always_inline]] bool absorb(std::size_t at, std::size_t count) {
     page_.checked += count;
     if (!settle_unknown()) return false;
-    // Later pieces bring the same again, but of users who could not be asked before.
-    if (at == 0 || !page_.unknown.empty()) take_exact();
+    take_exact();  // of each piece: a store may tell only what is certain of the candidates it is asked about
     const auto seen_by = std::span(page_.seen_by).subspan(at, count);
     mark_certain(candidates_.distinct.digests.subspan(at, count), seen_by);
     take_unseen(seen_by, at);

@@ -175,7 +175,8 @@ concept ReplayableStore = requires(Store& store, Replay<typename Store::user_typ
 ///   is missing may become known by it, as by a record.
 /// - `hidden` lists them in the order they were hidden.
 /// - `keep_last` has every later record keep the last so many items of its user, exact too. For set-up.
-/// - `check` hands both over in UserStatus::exact, in the same round trip, and leaves `seen_by` to the filters.
+/// - `check` hands both over in UserStatus::exact, in the same round trip, and leaves `seen_by` to the filters; all of
+///   them, or those that are among the candidates.
 /// - `forget`, and `merge_users` where there is one, take all of it along.
 template <class Store>
 concept HidingStore = requires(Store& store, const Store& readable, const typename Store::user_type& user,
