@@ -41,14 +41,14 @@ struct GateNote {
   std::uint64_t position = 0;
 
   [[nodiscard]] std::vector<std::byte> encode() const {
-    const std::string names = resource + normaliser;
-    std::vector<std::byte> bytes(fixed_bytes);
+    const auto name = std::as_bytes(std::span(resource));
+    const auto rule = std::as_bytes(std::span(normaliser));
+    std::vector<std::byte> bytes(fixed_bytes + name.size() + rule.size());
     store_le(bytes.data(), magic);
-    store_le(bytes.data() + 4, static_cast<std::uint32_t>(resource.size()));
+    store_le(bytes.data() + 4, static_cast<std::uint32_t>(name.size()));
     store_le(bytes.data() + 8, version);
     store_le(bytes.data() + 16, position);
-    const auto text = std::as_bytes(std::span(names));
-    bytes.insert(bytes.end(), text.begin(), text.end());
+    std::copy(rule.begin(), rule.end(), std::copy(name.begin(), name.end(), bytes.begin() + fixed_bytes));
     return bytes;
   }
   [[nodiscard]] static std::optional<GateNote> decode(std::span<const std::byte> bytes) {
