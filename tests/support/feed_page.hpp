@@ -67,7 +67,9 @@ inline std::string figure(const std::string& name) {
   return "[...document.querySelectorAll('dt')].find(term => term.textContent === '" + name +
          "')?.nextElementSibling.textContent";
 }
+/// Until the server has each card that was seen, and counts so many; a hidden one may be among those that it counts.
 inline void wait_until_flushed(Browser& browser, std::size_t seen) {
+  browser.wait_until("return document.querySelectorAll('li.card[data-seen=true]:not([data-flushed])').length === 0");
   browser.wait_until("return Number(" + figure("posts you have seen") + ") >= " + std::to_string(seen));
 }
 inline bool any_of(const std::vector<std::string>& some, const std::vector<std::string>& others) {

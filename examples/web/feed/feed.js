@@ -83,6 +83,10 @@ async function flush() {
   try {
     const answer = await call('/api/impressions', {version: 1, events});
     behind(answer);
+    for (const {item} of events) {
+      const card = cards.querySelector(`[data-item="${CSS.escape(item)}"]`);
+      if (card) card.dataset.flushed = 'true';
+    }
   } catch (error) {
     buffer = events.concat(buffer);  // the ids make sending twice harmless
     tell(`Not saved yet: ${error.message}`);
