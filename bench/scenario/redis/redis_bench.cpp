@@ -433,7 +433,7 @@ int main(int argc, char** argv) {
   Bench bench;
   if (!bench.ready()) return 0;
   const bool bloom = bench.has_bloom();
-  if (!bloom) std::fprintf(stderr, "SKIPPED: bf_mexists, the server has no RedisBloom\n");
+  if (!bloom) std::fprintf(stderr, "bf_mexists SKIPPED: the server has no RedisBloom\n");
   std::fprintf(stderr, "callers: %zu, and one where the name says so\n", callers);
   const std::pair<const char*, std::size_t> sizes[] = {
       {"read_256B/", 256}, {"read_2KiB/", 2'048}, {"read_128KiB/", 131'072}};
