@@ -13,7 +13,7 @@ void add_items_option(CLI::App& command, std::string& items) {
   command
       .add_option("--items", items,
                   "What items are in the programs that share the store: integer (uint64_t) or text\n"
-                  "(default: integer where every item is one; text in an LMDB file)")
+                  "(default: integer where every item is one; text in an LMDB file or a history)")
       ->type_name("KIND")
       ->check(CLI::IsMember({"integer", "text"}));
 }

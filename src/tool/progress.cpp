@@ -10,12 +10,12 @@
 #include <iostream>
 #include <utility>
 
-#include "units.hpp"
-
 namespace seenby::tool {
 
 Progress::Progress(std::string label, std::uint64_t total)
-    : label_(std::move(label)), total_(total), terminal_(::isatty(STDERR_FILENO) != 0) {}
+    : label_(std::move(label)), total_(std::max<std::uint64_t>(total, 1)), terminal_(is_shown()) {}
+
+bool Progress::is_shown() noexcept { return ::isatty(STDERR_FILENO) != 0; }
 
 Progress::~Progress() {
   if (drawn_) std::cerr << "\r\x1b[K" << std::flush;
@@ -26,16 +26,12 @@ void Progress::update(std::uint64_t done) {
   const auto now = std::chrono::steady_clock::now();
   if (now < next_) return;
   next_ = now + std::chrono::milliseconds(100);
-  drawn_ = true;
-  if (total_ == 0) {
-    std::cerr << '\r' << label_ << ' ' << with_commas(done) << "\x1b[K" << std::flush;
-    return;
-  }
   constexpr std::size_t width = 30;
   const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
   std::cerr << '\r' << label_ << " [" << std::string(filled, '#') << std::string(width - filled, '.') << "] "
             << static_cast<int>(share * 100) << "%\x1b[K" << std::flush;
+  drawn_ = true;
 }
 
 }  // namespace seenby::tool

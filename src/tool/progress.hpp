@@ -11,13 +11,14 @@ namespace seenby::tool {
 /// Drawn on standard error when that is a terminal, at most ten times a second, and wiped when it goes out of scope.
 class Progress {
  public:
-  /// `total` 0 is one that is not known: a count is drawn, no bar.
-  explicit Progress(std::string label, std::uint64_t total = 0);
+  Progress(std::string label, std::uint64_t total);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void update(std::uint64_t done);
+  /// Whether one would be drawn: where not, a total that costs a read need not be counted.
+  [[nodiscard]] static bool is_shown() noexcept;
 
  private:
   std::string label_;

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -35,6 +36,18 @@ struct RepairCommandOptions {
   bool json = false;
 };
 
+template <class Item>
+std::uint64_t count_users(const History<Item>& history) {
+  constexpr std::size_t page_size = 10'000;
+  std::uint64_t count = 0;
+  for (std::optional<std::string> after;;) {
+    const auto page = value_of(history.users(after, page_size));
+    count += page.size();
+    if (page.size() < page_size) return count;
+    after = page.back();
+  }
+}
+
 // Without a component there is no store to repair.
 [[maybe_unused]] void add(RepairProgress& sum, const Repair& repair) {
   sum.users = 1;
@@ -59,7 +72,7 @@ RepairProgress repair(History<Item>& history, Store& store, const RepairCommandO
     add(sum, value_of(Job(history, store).repair(options.user)));
     return sum;
   }
-  Progress progress("repairing");
+  Progress progress("repairing", Progress::is_shown() ? count_users(history) : 0);
   std::stop_source stop;
   RepairOptions job_options;
   if (!options.rate.empty()) job_options.users_per_second = static_cast<double>(parse_count("--rate", options.rate));

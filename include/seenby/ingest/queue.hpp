@@ -33,8 +33,7 @@ struct Delivery {
 /// A queue that delivers at least once: what was read and not acknowledged when its reader dies is delivered again.
 ///
 /// - `read` waits for the first message, then gives at most `most`, oldest first; none when the wait is over. Fewer
-/// than
-///   `most` are all that there are now and no other reader holds.
+///   than `most` are all that there are now and no other reader holds.
 /// - `acknowledge` removes messages, all of these or none; repeating it is no error.
 /// - `bury` moves a message that can never be ingested to the dead letters, with the reason, and acknowledges it.
 /// - `Delivered` has the members of Delivery.
