@@ -483,12 +483,7 @@ Result<void> BloomProtocol::create(const std::string& key) { return state_->crea
 Result<bool> BloomProtocol::forget(const std::string& key) { return state_->forget(key); }
 Result<BloomInfo> BloomProtocol::info(const std::string& key) { return state_->info(key); }
 std::string BloomProtocol::exact_key(const std::string& key) {
-  // The hash tag of the key, which is the whole key where it has none.
-  std::string_view tag = key;
-  if (const std::size_t open = key.find('{'); open != std::string::npos) {
-    const std::size_t close = key.find('}', open);
-    if (close != std::string::npos && close > open + 1) tag = tag.substr(open + 1, close - open - 1);
-  }
+  const std::string_view tag = hash_tag(key);
   std::string out("{");
   out.append(tag).append("}:hides");
   if (tag.size() != key.size()) out.append(":").append(key);

@@ -28,8 +28,10 @@ inline constexpr std::uint16_t cluster_slots = 16'384;
 /// CRC-16/XMODEM (polynomial 0x1021, start 0), which a cluster places its keys by.
 [[nodiscard]] std::uint16_t crc16(std::string_view bytes) noexcept;
 
-/// A key's slot: the CRC16 of the key modulo 16,384; only of what is between the first '{' and the first '}' after
-/// it when that is not empty (the hash tag), so that keys of one tag share a node.
+/// What of a key decides its slot: what is between the first '{' and the first '}' after it, so that keys of one tag
+/// share a node; all of it where that is empty or not there.
+[[nodiscard]] std::string_view hash_tag(std::string_view key) noexcept;
+/// A key's slot: the CRC16 of its hash tag modulo 16,384.
 [[nodiscard]] std::uint16_t key_slot(std::string_view key) noexcept;
 
 /// How a cluster is asked.

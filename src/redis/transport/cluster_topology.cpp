@@ -45,13 +45,14 @@ std::uint16_t crc16(std::string_view bytes) noexcept {
   return static_cast<std::uint16_t>(crc);
 }
 
-std::uint16_t key_slot(std::string_view key) noexcept {
-  if (const auto open = key.find('{'); open != std::string_view::npos) {
-    const auto close = key.find('}', open + 1);
-    if (close != std::string_view::npos && close != open + 1) key = key.substr(open + 1, close - open - 1);
-  }
-  return crc16(key) % cluster_slots;
+std::string_view hash_tag(std::string_view key) noexcept {
+  const auto open = key.find('{');
+  if (open == std::string_view::npos) return key;
+  const auto close = key.find('}', open + 1);
+  return close == std::string_view::npos || close == open + 1 ? key : key.substr(open + 1, close - open - 1);
 }
+
+std::uint16_t key_slot(std::string_view key) noexcept { return crc16(hash_tag(key)) % cluster_slots; }
 
 std::shared_ptr<ClusterExecutor::Topology> ClusterExecutor::topology() const {
   const std::lock_guard lock(mutex_);
