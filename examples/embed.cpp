@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two users, a few questions: which ones has neither seen? Header-only; README.md shows this program.
+// Two users, a few questions: which ones has neither seen, and what fills the page? Header-only; README.md shows this program.
 #include <cstdint>
 #include <cstdio>
 #include <seenby/seenby.hpp>
@@ -12,6 +12,7 @@ int main() {
 
   const seenby::CandidatePool questions{"the capital of France", "the longest river", "the inventor of logarithms",
                                         "the smallest prime"};
-  const auto page = filter.select_unseen(questions, {alice, bob}, {.limit = 10});
-  for (const auto& pick : page) std::puts(pick.item.c_str());
+  const seenby::CandidatePool reserve{"the largest ocean"};
+  const auto page = filter.select_unseen(questions, {alice, bob}, {.limit = 3, .relax = {seenby::NextPool{reserve}}});
+  for (const auto& pick : page) std::printf("%s (%s)\n", pick.item.c_str(), to_string(pick.reason).data());
 }
