@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads from one Redis: 2 users x 100 candidates by seenby, by one BITFIELD a bit, and by RedisBloom.
+// Reads from one Redis: 2 users x 100 candidates by seenby, by one BITFIELD a bit, and by RedisBloom; a plain GET of as
+// many bytes is what no reading of whole values can be faster than. Writes: 1, 20 or 100 items of one user.
 //
 // A service has several requests under way at once, so `requests_per_second` is that of SEENBY_BENCH_CALLERS threads (4
 // unless given) that each wait for their answer, over one connection pool: the throughput of a server that is kept
@@ -397,7 +398,159 @@ void read_bloom(benchmark::State& state, Bench& bench, std::size_t bytes, std::s
   });
 }
 
-using Contender = void (*)(benchmark::State&, Bench&, std::size_t bytes, std::size_t callers);
+// ---- GET: the same bytes, and nothing done with them
+
+void read_get(benchmark::State& state, Bench& bench, std::size_t bytes, std::size_t callers) {
+  std::vector<std::string> keys;
+  for (std::size_t user = 0; user < population; ++user) {
+    std::string& key = keys.emplace_back(prefix);
+    key.append("get:").append(std::to_string(bytes)).append(":{").append(std::to_string(user)).append("}");
+    bench.keep(key);
+    must(execute_one(*bench.executor(),
+                     Command::with_key(1, std::string_view("SET"), key, std::string(bytes + 32, 'x')),
+                     Bench::patience()));
+  }
+  const auto requests = make_requests(bytes);
+  measure(state, bench, callers, 1, [&]() -> Caller {
+    return [&, own = Pipeline{}](std::size_t call) mutable {
+      own.batch.clear();
+      for (const std::uint64_t user : requests[call % requests.size()].users) {
+        own.batch.emplace_back().add("GET").add_key(keys[user]);
+      }
+      const auto replies = bench.executor()->execute(own.batch, Bench::patience());
+      if (!replies) give_up(replies.error().message);
+      benchmark::DoNotOptimize(replies->data());
+    };
+  });
+}
+
+// ---- Writes: users of 1,000 items at first; what is written is drawn from 4,000, so that users stop to grow
+
+constexpr std::uint64_t items_before = 1'000;
+constexpr std::uint64_t items_in_all = 4'000;
+
+struct Write {
+  std::uint64_t user = 0;
+  std::vector<std::uint64_t> items{};
+  std::vector<Digest> digests{};
+};
+
+std::vector<Write> make_writes(std::size_t count) {
+  std::mt19937_64 random(20'240'602);
+  std::vector<Write> writes(4'000);
+  for (Write& write : writes) {
+    write.user = random() % population;
+    for (std::size_t i = 0; i < count; ++i) {
+      write.items.push_back(random() % items_in_all);
+      write.digests.push_back(Xxh3Hash{}(write.items.back()));
+    }
+  }
+  return writes;
+}
+
+/// What every user has before.
+Write first_write() {
+  Write write;
+  for (std::uint64_t item = 0; item < items_before; ++item) {
+    write.items.push_back(item);
+    write.digests.push_back(Xxh3Hash{}(item));
+  }
+  return write;
+}
+
+/// `with_history`: users who grow by reading their history again.
+void write_store(benchmark::State& state, Bench& bench, std::size_t count, std::size_t callers, bool with_history) {
+  RedisStoreOptions options;
+  options.prefix = std::string(prefix).append(with_history ? "history:" : "write:");
+  options.timeout = std::chrono::seconds(10);
+  RedisStore<> store(bench.executor(), {.wrong_hide_rate = 0.01, .users_per_request = 1}, options);
+  std::vector<SeenDigest> history;
+  for (std::uint64_t item = 0; item < items_in_all; ++item) history.push_back({Xxh3Hash{}(item), Time{}});
+  if (with_history) {
+    store.set_replay([&](const std::uint64_t&, Time) -> Result<std::vector<SeenDigest>> { return history; });
+  }
+  const Write first = first_write();
+  for (std::uint64_t user = 0; user < population; ++user) {
+    bench.keep(store.key_of(user));
+    must(store.forget(user));
+    must(store.record(user, ItemBatch<std::uint64_t>{first.items, first.digests}));
+  }
+  const auto writes = make_writes(count);
+  measure(state, bench, callers, 1, [&]() -> Caller {
+    return [&](std::size_t call) {
+      const Write& write = writes[call % writes.size()];
+      must(store.record(write.user, ItemBatch<std::uint64_t>{write.items, write.digests}));
+    };
+  });
+}
+void write_seenby(benchmark::State& state, Bench& bench, std::size_t count, std::size_t callers) {
+  write_store(state, bench, count, callers, false);
+}
+void write_seenby_history(benchmark::State& state, Bench& bench, std::size_t count, std::size_t callers) {
+  write_store(state, bench, count, callers, true);
+}
+
+/// Sends one pipeline a write, as `append(batch, key, write)` makes it.
+void write_pipelines(benchmark::State& state, Bench& bench, std::size_t count, std::size_t callers,
+                     const std::vector<std::string>& keys,
+                     const std::function<void(std::vector<Command>&, const std::string&, const Write&)>& append) {
+  const auto writes = make_writes(count);
+  measure(state, bench, callers, 1, [&]() -> Caller {
+    return [&, batch = std::vector<Command>{}](std::size_t call) mutable {
+      const Write& write = writes[call % writes.size()];
+      batch.clear();
+      append(batch, keys[write.user], write);
+      const auto replies = bench.executor()->execute(batch, Bench::patience());
+      if (!replies) give_up(replies.error().message);
+      benchmark::DoNotOptimize(replies->data());
+    };
+  });
+}
+
+std::vector<std::string> written_keys(Bench& bench, std::string_view contender) {
+  std::vector<std::string> keys;
+  for (std::size_t user = 0; user < population; ++user) {
+    std::string& key = keys.emplace_back(prefix);
+    key.append(contender).append(":{").append(std::to_string(user)).append("}");
+    bench.keep(key);
+    must(execute_one(*bench.executor(), Command::with_key(1, std::string_view("DEL"), key), Bench::patience()));
+  }
+  return keys;
+}
+
+/// The article's way: k = 4, one BITFIELD a position, in 8 KiB a user.
+void write_per_bit(benchmark::State& state, Bench& bench, std::size_t count, std::size_t callers) {
+  const auto keys = written_keys(bench, "write-article");
+  write_pipelines(state, bench, count, callers, keys,
+                  [](std::vector<Command>& batch, const std::string& key, const Write& write) {
+                    for (const Digest digest : write.digests) {
+                      const std::uint64_t step = (digest.value >> 32) | 1;
+                      for (std::uint64_t i = 0; i < 4; ++i) {
+                        const std::uint64_t position = 5 + (digest.value + i * step) % 65'536;
+                        batch.push_back(Command::with_key(1, std::string_view("BITFIELD"), key, std::string_view("SET"),
+                                                          std::string_view("u1"), static_cast<std::int64_t>(position),
+                                                          std::string_view("1")));
+                      }
+                    }
+                  });
+}
+
+void write_bloom(benchmark::State& state, Bench& bench, std::size_t count, std::size_t callers) {
+  const auto keys = written_keys(bench, "write-bloom");
+  for (const std::string& key : keys) {
+    Command add = Command::with_key(1, std::string_view("BF.MADD"), key);
+    for (std::uint64_t item = 0; item < items_before; ++item) add.add(static_cast<std::int64_t>(item));
+    must(execute_one(*bench.executor(), add, Bench::patience()));
+  }
+  write_pipelines(state, bench, count, callers, keys,
+                  [](std::vector<Command>& batch, const std::string& key, const Write& write) {
+                    Command& add = batch.emplace_back();
+                    add.add("BF.MADD").add_key(key);
+                    for (const std::uint64_t item : write.items) add.add(static_cast<std::int64_t>(item));
+                  });
+}
+
+using Contender = void (*)(benchmark::State&, Bench&, std::size_t bytes_or_items, std::size_t callers);
 
 /// The contender with all callers, and with one.
 void add(Bench& bench, const std::string& name, Contender contender, std::size_t bytes, std::size_t callers) {
@@ -433,7 +586,7 @@ int main(int argc, char** argv) {
   Bench bench;
   if (!bench.ready()) return 0;
   const bool bloom = bench.has_bloom();
-  if (!bloom) std::fprintf(stderr, "bf_mexists SKIPPED: the server has no RedisBloom\n");
+  if (!bloom) std::fprintf(stderr, "bf_mexists and bf_madd SKIPPED: the server has no RedisBloom\n");
   std::fprintf(stderr, "callers: %zu, and one where the name says so\n", callers);
   const std::pair<const char*, std::size_t> sizes[] = {
       {"read_256B/", 256}, {"read_2KiB/", 2'048}, {"read_128KiB/", 131'072}};
@@ -441,8 +594,16 @@ int main(int argc, char** argv) {
     const std::string name = group;
     add(bench, name + "seenby", read_seenby, bytes, callers);
     add(bench, name + "seenby_tick100", tick_seenby, bytes, callers);
+    add(bench, name + "get", read_get, bytes, callers);
     add(bench, name + "article_per_bit", read_per_bit, bytes, callers);
     if (bloom) add(bench, name + "bf_mexists", read_bloom, bytes, callers);
+  }
+  for (const std::size_t items : {std::size_t{1}, std::size_t{20}, std::size_t{100}}) {
+    const std::string name = std::string("write_").append(std::to_string(items)).append("/");
+    add(bench, name + "seenby", write_seenby, items, callers);
+    add(bench, name + "seenby_history", write_seenby_history, items, callers);
+    add(bench, name + "article_per_bit", write_per_bit, items, callers);
+    if (bloom) add(bench, name + "bf_madd", write_bloom, items, callers);
   }
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
