@@ -39,13 +39,21 @@ def gate(parts):
             "printed": [part.read_text().strip() for part in sorted(parts.glob("gate_*.txt"))]}
 
 
+def neon_cycles(parts):
+    """{loop: cycles a check}, as llvm-mca computes them; empty where that was not run."""
+    file = parts / "neon_cycles.txt"
+    lines = file.read_text().splitlines()[1:] if file.exists() else []
+    return {name: float(cycles) for name, cycles in (line.split() for line in lines)}
+
+
 def main():
     parts, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     if sys.argv[3:] == ["--gate"]:
         out.write_text(json.dumps(json.loads(out.read_text()) | {"gate": gate(parts)}, indent=1) + "\n")
         return
     keep = ("ns_per_check", "ns_per_request", "ns_per_insert", "bytes_per_user", "fpr", "gib", "p50_us", "p99_us",
-            "p999_us", "p9999_us", "max_us", "waits", "ns_per_record")
+            "p999_us", "p9999_us", "max_us", "waits", "ns_per_record", "requests_per_second", "server_cpu_us",
+            "items_per_second")
     figures, context = {}, {}
     for part in sorted(parts.glob("*.json")):
         data = json.loads(part.read_text())
@@ -54,12 +62,12 @@ def main():
         if kernel is not None and data["context"].get("seenby_kernel") != kernel:
             continue
         prefix = "" if kernel is None else f"kernel/{kernel}/"
-        if kernel is None:
+        if "seenby_kernel" in data["context"] and kernel is None:
             context = data["context"]
         for run in data["benchmarks"]:
             if run.get("run_type") != "iteration" or run.get("error_occurred"):
                 continue
-            name = re.sub(r"/(iterations:1|manual_time|repeats:\d+)", "", run["name"])
+            name = re.sub(r"/(iterations:\d+|manual_time|real_time|repeats:\d+)", "", run["name"])
             entry = figures.setdefault(prefix + name, {})
             for counter in keep:
                 if counter in run:
@@ -73,6 +81,7 @@ def main():
         "compiler": compiler(parts.parent),
         "commit": commit(),
         "figures": figures,
+        "neon_cycles": neon_cycles(parts),
         "gate": gate(parts),
     }
     out.write_text(json.dumps(report, indent=1) + "\n")

@@ -48,7 +48,8 @@ elif [[ $mode != --plot ]]; then
   need g++ cmake ninja-build libxxhash-dev libbenchmark-dev libboost-dev libbloom-dev libroaring-dev
   bench/peers/get_boost.sh || echo "report: without Boost's contenders"
   cmake --preset bench -DSEENBY_BUILD_TOOL=OFF > /dev/null
-  cmake --build build/bench --target seenby_bench_peers
+  need libhiredis-dev libssl-dev redis-server
+  cmake --build build/bench --target seenby_bench_peers seenby_bench_micro seenby_bench_redis
   peers=build/bench/bin/seenby_bench_peers
   mkdir -p "$parts"
   repetitions=15
@@ -61,8 +62,8 @@ elif [[ $mode != --plot ]]; then
   # Repetitions of all contenders are interleaved: what else the machine does meets all of them alike.
   measure speed --benchmark_filter='^(request_|hit_|single|insert_batch|lookup_10M|facade_)' \
     --benchmark_repetitions=$repetitions --benchmark_enable_random_interleaving --benchmark_min_time=0.05
-  # Each kernel beside the best peer; those this machine lacks are left out.
-  for kernel in avx2 ssse3 sse2 portable scalar neon; do
+  # Each lesser kernel beside the best peer; those this machine lacks are left out.
+  for kernel in avx2 ssse3 sse2 portable scalar; do
     SEENBY_KERNEL=$kernel measure "kernel_$kernel" --benchmark_filter='^request_(cold|hot)/(seenby|boost_multiblock)$' \
       --benchmark_repetitions=$repetitions --benchmark_enable_random_interleaving --benchmark_min_time=0.05
   done
@@ -74,7 +75,15 @@ elif [[ $mode != --plot ]]; then
   if [[ $mode != --quick ]]; then
     export SEENBY_BENCH_10M=1
     measure users_10M --benchmark_filter='^users_10M/'
+    measure record_grown --benchmark_filter='^record_grown/'
   fi
+  peers=build/bench/bin/seenby_bench_micro
+  measure threads --benchmark_filter='^threads/' --benchmark_repetitions=3 --benchmark_enable_random_interleaving
+  # Every contender with the callers of a busy service; RedisBloom's where SEENBY_REDISBLOOM_MODULE names the module.
+  peers=build/bench/bin/seenby_bench_redis
+  measure redis --benchmark_filter='/(seenby|seenby_history|get|article_per_bit|bf_mexists|bf_madd)$' \
+    --benchmark_repetitions=5 --benchmark_enable_random_interleaving
+  if [[ -e bench/peers/.deps/boost/include ]]; then bench/neon/cycles.sh > "$parts/neon_cycles.txt"; fi
   measure_gate
   "$python" $report/collect.py "$parts" $report/peers.json
 fi
