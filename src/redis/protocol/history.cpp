@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "redis/protocol/expiry.hpp"
+#include "redis/protocol/history_scripts.hpp"
 #include "redis/protocol/replies.hpp"
 #include "redis/protocol/store_value.hpp"
 #include "redis/protocol/user_tag.hpp"
@@ -42,123 +43,6 @@ KeyView key_of(const std::string& text, ItemKind kind) {
     key.bytes = text;
   }
   return key;
-}
-
-/// What a user's keys are trimmed to: ARGV 1 is the least score to keep or "", ARGV 2 how many items or "0", ARGV 3
-/// how long the keys live or "0". KEYS are the items and their events.
-constexpr const char* trim_items = R"lua(
-local function trim(items, events)
-  local gone = {}
-  if ARGV[1] ~= '' then gone = redis.call('ZRANGEBYSCORE', items, '-inf', '(' .. ARGV[1]) end
-  for _, item in ipairs(gone) do
-    redis.call('ZREM', items, item)
-    redis.call('HDEL', events, item)
-  end
-  local over = redis.call('ZCARD', items) - tonumber(ARGV[2])
-  if ARGV[2] ~= '0' and over > 0 then
-    for _, item in ipairs(redis.call('ZRANGE', items, 0, over - 1)) do
-      redis.call('ZREM', items, item)
-      redis.call('HDEL', events, item)
-    end
-  end
-  if ARGV[3] ~= '0' then
-    redis.call('PEXPIRE', items, ARGV[3])
-    redis.call('PEXPIRE', events, ARGV[3])
-  end
-end
--- Adds events of an item, 8 bytes each, that are not there; how many.
-local function add(items, events, item, at, numbers)
-  local held = redis.call('HGET', events, item) or ''
-  local fresh = 0
-  for i = 1, #numbers, 8 do
-    local number = string.sub(numbers, i, i + 7)
-    local known = false
-    for j = 1, #held, 8 do known = known or string.sub(held, j, j + 7) == number end
-    if not known then
-      held = held .. number
-      fresh = fresh + 1
-    end
-  end
-  if fresh > 0 then
-    redis.call('HSET', events, item, held)
-    redis.call('ZADD', items, 'GT', at, item)
-  end
-  return fresh
-end
-)lua";
-
-/// A hide's value is its place in the order and its time, in decimal.
-constexpr const char* add_hides = R"lua(
-local function next_place(hides)
-  local last = 0
-  for _, value in ipairs(redis.call('HVALS', hides)) do last = math.max(last, tonumber(string.match(value, '^%d+'))) end
-  return last + 1
-end
--- Hides an item that is not hidden at the next place; which place comes then.
-local function hide(hides, item, at, place)
-  return place + redis.call('HSETNX', hides, item, string.format('%.0f %s', place, at))
-end
-)lua";
-
-const Script& hide_script() {
-  // ARGV: item and time, two arguments a hide.
-  static const Script script(std::string(add_hides) + R"lua(
-local first = next_place(KEYS[1])
-local place = first
-for i = 1, #ARGV, 2 do place = hide(KEYS[1], ARGV[i], ARGV[i + 1], place) end
-return place - first
-)lua");
-  return script;
-}
-
-const Script& append_script() {
-  // Behind ARGV 3: item, time and event, three arguments an event.
-  static const Script script(std::string(trim_items) + R"lua(
-local fresh = 0
-for i = 4, #ARGV, 3 do
-  if ARGV[1] == '' or tonumber(ARGV[i + 1]) >= tonumber(ARGV[1]) then
-    fresh = fresh + add(KEYS[1], KEYS[2], ARGV[i], ARGV[i + 1], ARGV[i + 2])
-  end
-end
-trim(KEYS[1], KEYS[2])
-return fresh
-)lua");
-  return script;
-}
-
-const Script& merge_script() {
-  // KEYS: items, events and hides of one user, then of the other who gets them.
-  static const Script script(std::string(trim_items) + add_hides + R"lua(
-local list = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-for i = 1, #list, 2 do
-  add(KEYS[4], KEYS[5], list[i], list[i + 1], redis.call('HGET', KEYS[2], list[i]) or '')
-  redis.call('ZADD', KEYS[4], 'GT', list[i + 1], list[i])
-end
-local hidden, order = redis.call('HGETALL', KEYS[3]), {}
-for i = 1, #hidden, 2 do
-  local place, at = string.match(hidden[i + 1], '^(%d+) (.*)$')
-  order[#order + 1] = {tonumber(place), hidden[i], at}
-end
-table.sort(order, function(a, b) return a[1] < b[1] end)
-local place = next_place(KEYS[6])
-for _, each in ipairs(order) do place = hide(KEYS[6], each[2], each[3], place) end
-redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
-trim(KEYS[4], KEYS[5])
-return #list + #order > 0 and 1 or 0
-)lua");
-  return script;
-}
-
-const Script& erase_script() {
-  static const Script script(R"lua(
-local erased = 0
-for _, item in ipairs(ARGV) do
-  erased = erased + redis.call('ZREM', KEYS[1], item)
-  redis.call('HDEL', KEYS[2], item)
-end
-return erased
-)lua");
-  return script;
 }
 
 }  // namespace
@@ -290,13 +174,13 @@ Result<std::size_t> HistoryLog::append(std::span<const KeyedEvent> events) {
     const std::string events_key = State::events_of(key);
     const std::array<std::string_view, 2> keys{key, events_key};
     const std::array<std::string_view, 3> first{limits[0], limits[1], limits[2]};
-    Command& command = batch.emplace_back(append_script().call(keys, first));
+    Command& command = batch.emplace_back(scripts::append_events().call(keys, first));
     for (const KeyedEvent* event : theirs) {
       command.add(text_of(event->item)).add(score_of(event->seen_at)).add(packed_number(event->event));
     }
   }
-  const std::vector<const Script*> scripts(batch.size(), &append_script());
-  auto replies = execute_scripts(*state_->executor, batch, scripts, Deadline::after(state_->timeout));
+  const std::vector<const Script*> each(batch.size(), &scripts::append_events());
+  auto replies = execute_scripts(*state_->executor, batch, each, Deadline::after(state_->timeout));
   if (!replies) return std::move(replies).error();
   std::size_t fresh = 0;
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -359,7 +243,7 @@ Result<std::size_t> HistoryLog::hide(const KeyView& user, std::span<const Hide<K
   }
   const std::string_view keys[] = {key};
   const std::vector<std::string_view> arguments(texts.begin(), texts.end());
-  auto added = state_->run(hide_script(), keys, arguments);
+  auto added = state_->run(scripts::hide_items(), keys, arguments);
   if (!added) return std::move(added).error();
   return static_cast<std::size_t>(*added);
 }
@@ -416,7 +300,7 @@ Result<std::size_t> HistoryLog::erase(const KeyView& user, std::span<const KeyVi
   for (const KeyView& item : items) texts.push_back(text_of(item));
   const std::array<std::string_view, 2> keys{key, events};
   const std::vector<std::string_view> arguments(texts.begin(), texts.end());
-  auto erased = state_->run(erase_script(), keys, arguments);
+  auto erased = state_->run(scripts::erase_items(), keys, arguments);
   if (!erased) return std::move(erased).error();
   return static_cast<std::size_t>(*erased);
 }
@@ -431,7 +315,7 @@ Result<bool> HistoryLog::merge(const KeyView& from, const KeyView& into) {
   const std::string target_hides = State::hides_of(target);
   const std::array<std::string_view, 6> keys{source, source_events, source_hides, target, target_events, target_hides};
   const std::array<std::string_view, 3> arguments{limits[0], limits[1], limits[2]};
-  auto moved = state_->run(merge_script(), keys, arguments);
+  auto moved = state_->run(scripts::merge_histories(), keys, arguments);
   if (!moved && moved.error().message.find("CROSSSLOT") != std::string::npos) {
     return Error{ErrorCode::unavailable, moved.error().message + ": users on two nodes of a cluster"};
   }
