@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "redis/protocol/exact_value.hpp"
@@ -54,6 +55,10 @@ class BloomProtocol::State {
   [[nodiscard]] bool module_is_absent();
   [[nodiscard]] Error absent_error() const;
   void note(const Error& error);
+  /// Says which key it was, and what the module meant.
+  [[nodiscard]] static Error named(const std::string& key, const Error& error);
+  [[nodiscard]] static Error unexpected(const std::string& key, std::string_view wanted, const Reply& reply);
+  [[nodiscard]] static Error too_many(const std::string& key, std::size_t items);
   [[nodiscard]] Command add_command(const Write& write, bool create) const;
   [[nodiscard]] Added read_added(const std::string& key, std::size_t items, const Reply& reply);
   [[nodiscard]] std::vector<Added> run(std::span<const Write* const> writes, bool create);
@@ -80,4 +85,5 @@ class BloomProtocol::State {
   std::atomic<std::uint64_t> full_filters_{0};
   std::atomic<std::uint64_t> rebuilds_{0};
 };
+
 }  // namespace seenby::redis
