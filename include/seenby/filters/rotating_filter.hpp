@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "seenby/clock.hpp"
-#include "seenby/detail/clock_guard.hpp"
+#include "seenby/detail/slice_time.hpp"
 #include "seenby/filters/container.hpp"
 #include "seenby/filters/scalable_filter.hpp"
 #include "seenby/hash.hpp"
@@ -68,7 +68,7 @@ class RotatingFilter {
   explicit RotatingFilter(RotatingFilterOptions options, Hash hash = {})
       : options_(checked(std::move(options))),
         hash_(std::move(hash)),
-        slice_seconds_(seconds_of(options_)),
+        time_((options_.window.count() + options_.slices - 1) / options_.slices),
         slice_fpr_(sizing::split_budget(options_.target_fpr, options_.slices + 1)),
         volume_(static_cast<double>(options_.expected_items) / options_.slices) {}
 
@@ -105,7 +105,7 @@ class RotatingFilter {
   /// The same for a digest.
   bool insert_at(Digest digest, Time seen_at) {
     const std::int64_t now = current_epoch();
-    const std::int64_t epoch = std::min(now, epoch_of(seen_at));
+    const std::int64_t epoch = std::min(now, time_.number(seen_at));
     if (!live(epoch, now)) return false;
     slice_at(epoch).insert(digest);
     return true;
@@ -175,7 +175,9 @@ class RotatingFilter {
   // Capacity
 
   /// How long one slice lasts: window / slices, rounded up to a second.
-  [[nodiscard]] std::chrono::seconds slice_length() const noexcept { return std::chrono::seconds{slice_seconds_}; }
+  [[nodiscard]] std::chrono::seconds slice_length() const noexcept {
+    return std::chrono::seconds{time_.slice_seconds()};
+  }
   /// The rate that each slice may err at.
   [[nodiscard]] double slice_fpr() const noexcept { return slice_fpr_; }
   /// As given at construction.
@@ -226,7 +228,7 @@ class RotatingFilter {
     writer.put(options_.target_fpr);
     writer.put(options_.expected_items);
     writer.put(volume_);
-    writer.put(epoch_of(time_.latest()));
+    writer.put(time_.latest());
     writer.put(static_cast<std::uint32_t>(slices_.size()));
     for (const Slice& slice : slices_) {
       writer.put(slice.epoch);
@@ -252,9 +254,8 @@ class RotatingFilter {
     if (!reader->ok() || fault(options) || !(volume >= 0 && volume < max_volume)) return damaged("options");
     RotatingFilter window(std::move(options), std::move(hash));
     window.volume_ = volume;
-    window.time_ = detail::ClockGuard(window.start_of(latest));
-    const Time resumed = window.time_.latest();
-    if (resumed != Time::min() && window.epoch_of(resumed) != latest) return damaged("time");
+    window.time_.resume(latest);
+    if (window.time_.started() && window.time_.latest() != latest) return damaged("time");
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto epoch = reader->template take<std::int64_t>();
       const auto part = reader->take_bytes();
@@ -306,23 +307,7 @@ class RotatingFilter {
     std::string message = "expected a window of slices, but its ";
     return detail::container_error(ErrorCode::corrupt, message.append(what).append(" cannot be"));
   }
-  [[nodiscard]] static std::int64_t seconds_of(const RotatingFilterOptions& options) noexcept {
-    return (options.window.count() + options.slices - 1) / options.slices;
-  }
-  [[nodiscard]] std::int64_t epoch_of(Time time) const noexcept {
-    const std::int64_t seconds = time.time_since_epoch().count();
-    return seconds / slice_seconds_ - (seconds % slice_seconds_ < 0 ? 1 : 0);
-  }
-  /// When an epoch starts; Time::min() for one before time.
-  [[nodiscard]] Time start_of(std::int64_t epoch) const noexcept {
-    const std::int64_t most = Time::max().time_since_epoch().count() / slice_seconds_;
-    if (epoch < -most) return Time::min();
-    return Time{std::chrono::seconds{std::min(epoch, most) * slice_seconds_}};
-  }
-  /// The newest epoch so far. Queries raise it too, so that a slice that one of them saw expire does not come back.
-  [[nodiscard]] std::int64_t current_epoch() const {
-    return epoch_of(time_.now(options_.clock, std::max(slice_length(), detail::ClockGuard::least_slack)));
-  }
+  [[nodiscard]] std::int64_t current_epoch() const { return time_.newest(options_.clock); }
   /// Whether a slice still reaches into the window. The difference wraps rather than overflows, for absurd clocks.
   [[nodiscard]] bool live(std::int64_t epoch, std::int64_t now) const noexcept {
     return static_cast<std::uint64_t>(now) - static_cast<std::uint64_t>(epoch) <= options_.slices;
@@ -353,7 +338,7 @@ class RotatingFilter {
   /// The slice of an epoch that is live, made if there is none.
   [[nodiscard]] slice_type& slice_at(std::int64_t epoch) {
     if (!slices_.empty() && slices_.back().epoch == epoch) return slices_.back().filter;
-    drop_before(epoch_of(time_.latest()));
+    drop_before(time_.latest());
     auto at = std::lower_bound(slices_.begin(), slices_.end(), epoch,
                                [](const Slice& slice, std::int64_t other) { return slice.epoch < other; });
     if (at != slices_.end() && at->epoch == epoch) return at->filter;
@@ -376,10 +361,9 @@ class RotatingFilter {
 
   RotatingFilterOptions options_;
   [[no_unique_address]] Hash hash_;
-  std::int64_t slice_seconds_;
+  detail::SliceTime time_;
   double slice_fpr_;
-  double volume_;  // items a slice: the average of the closed ones, the plan before there were any
-  detail::ClockGuard time_;
+  double volume_;              // items a slice: the average of the closed ones, the plan before there were any
   std::vector<Slice> slices_;  // oldest first, ascending epochs
 };
 
