@@ -3,8 +3,6 @@
 // ExistenceGate: answers "not found" for ids that do not exist, before the cache and the database are asked.
 
 #include <algorithm>
-#include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -13,57 +11,18 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "seenby/clock.hpp"
-#include "seenby/detail/bits.hpp"
 #include "seenby/filters/partitioned_filter.hpp"
+#include "seenby/gates/gate_note.hpp"
 #include "seenby/gates/gate_tally.hpp"
 #include "seenby/gates/gate_types.hpp"
 #include "seenby/gates/negative_cache.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/result.hpp"
 #include "seenby/sets/recent_set.hpp"
-
-SEENBY_DETAIL_BEGIN
-
-/// What a saved gate says beside its bits: 0 u32 "GATE", 4 u32 length of the resource's name, 8 u64 version, 16 u64
-/// position, then the names of the resource and of the normaliser.
-struct GateNote {
-  static constexpr std::uint32_t magic = 0x45544147U;
-  static constexpr std::size_t fixed_bytes = 24;
-  std::string resource{};
-  std::string normaliser{};
-  std::uint64_t version = 0;
-  std::uint64_t position = 0;
-
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    const auto name = std::as_bytes(std::span(resource));
-    const auto rule = std::as_bytes(std::span(normaliser));
-    std::vector<std::byte> bytes(fixed_bytes + name.size() + rule.size());
-    store_le(bytes.data(), magic);
-    store_le(bytes.data() + 4, static_cast<std::uint32_t>(name.size()));
-    store_le(bytes.data() + 8, version);
-    store_le(bytes.data() + 16, position);
-    std::copy(rule.begin(), rule.end(), std::copy(name.begin(), name.end(), bytes.begin() + fixed_bytes));
-    return bytes;
-  }
-  [[nodiscard]] static std::optional<GateNote> decode(std::span<const std::byte> bytes) {
-    if (bytes.size() < fixed_bytes || load_le<std::uint32_t>(bytes.data()) != magic) return std::nullopt;
-    const auto length = load_le<std::uint32_t>(bytes.data() + 4);
-    const std::string_view names(reinterpret_cast<const char*>(bytes.data()) + fixed_bytes, bytes.size() - fixed_bytes);
-    if (length > names.size()) return std::nullopt;
-    return GateNote{.resource = std::string(names.substr(0, length)),
-                    .normaliser = std::string(names.substr(length)),
-                    .version = load_le<std::uint64_t>(bytes.data() + 8),
-                    .position = load_le<std::uint64_t>(bytes.data() + 16)};
-  }
-};
-
-SEENBY_DETAIL_END
 
 namespace seenby {
 
@@ -164,8 +123,9 @@ class ExistenceGate {
     [[nodiscard]] std::uint64_t size() const noexcept { return filter_->size(); }
     /// Switches: from now on this filter answers, and is trusted. Throws std::logic_error when called twice.
     void commit() {
-      if (gate_ == nullptr)
+      if (gate_ == nullptr) {
         throw std::logic_error("seenby: expected a rebuild to be committed once, got a second time");
+      }
       std::exchange(gate_, nullptr)->switch_in();
     }
 
@@ -206,8 +166,9 @@ class ExistenceGate {
     std::shared_ptr<filter_type> filter;
     {
       const std::lock_guard lock(writing_);
-      if (!trusted())
+      if (!trusted()) {
         return Error{ErrorCode::unavailable, "seenby: expected a trusted gate to save, got one that is not"};
+      }
       note.version = version_;
       note.position = position_;
       filter = current();
