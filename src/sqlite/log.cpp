@@ -8,101 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "connection.hpp"
 #include "schema.hpp"
+#include "statements.hpp"
 
 namespace seenby::sqlite {
-
-namespace {
-
-/// The statements of the connection that writes.
-struct Writer {
-  Connection connection;
-  Statement find_user, add_user, add_event, drop_user, drop_events, drop_item, drop_if_empty, move_events, drop_before,
-      drop_empty, hide, unhide, drop_hides, move_hides;
-};
-/// The statements of a connection that reads.
-struct Reader {
-  Connection connection;
-  Statement find_user, contains, seen_since, seen_ever, first_users, next_users, item_count, event_count, is_hidden,
-      hidden;
-};
-
-struct Prepared {
-  Statement& statement;
-  const char* sql;
-};
-Result<void> prepare_all(const Connection& connection, std::initializer_list<Prepared> list) {
-  for (const auto& [statement, sql] : list) {
-    auto made = Statement::prepare(connection, sql);
-    if (!made) return std::move(made).error();
-    statement = *std::move(made);
-  }
-  return {};
-}
-
-constexpr const char* find_user_sql = "SELECT id FROM users WHERE name = ?1";
-
-Result<std::unique_ptr<Writer>> make_writer(Connection connection, const Options& options) {
-  // 64 MiB of log before pages go back into the file: those that many batches touch are written once.
-  const std::string pragmas = std::string(options.durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL")
-                                  .append("; PRAGMA wal_autocheckpoint = 16384; PRAGMA cache_size = -")
-                                  .append(std::to_string(options.cache_bytes / 1024 + 1));
-  if (auto done = connection.run(pragmas.c_str()); !done) return std::move(done).error();
-  auto writer =
-      std::make_unique<Writer>(Writer{std::move(connection), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}});
-  auto done = prepare_all(
-      writer->connection,
-      {{writer->find_user, find_user_sql},
-       {writer->add_user, "INSERT INTO users(name) VALUES(?1) RETURNING id"},
-       {writer->add_event,
-        "INSERT INTO events(user, item, event, at) VALUES(?1, ?2, ?3, ?4) ON CONFLICT(user, item, event) DO NOTHING"},
-       {writer->drop_user, "DELETE FROM users WHERE id = ?1"},
-       {writer->drop_events, "DELETE FROM events WHERE user = ?1"},
-       {writer->drop_item, "DELETE FROM events WHERE user = ?1 AND item = ?2"},
-       {writer->drop_if_empty, "DELETE FROM users WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM events WHERE user = ?1)"},
-       {writer->move_events,
-        "INSERT INTO events(user, item, event, at) SELECT ?2, item, event, at FROM events WHERE user = ?1 "
-        "ON CONFLICT(user, item, event) DO UPDATE SET at = max(at, excluded.at)"},
-       {writer->drop_before, "DELETE FROM events WHERE at < ?1"},
-       {writer->drop_empty, "DELETE FROM users WHERE NOT EXISTS (SELECT 1 FROM events WHERE user = users.id)"},
-       {writer->hide, "INSERT INTO hides(user, item, at) VALUES(?1, ?2, ?3) ON CONFLICT(user, item) DO NOTHING"},
-       {writer->unhide, "DELETE FROM hides WHERE user = ?1 AND item = ?2"},
-       {writer->drop_hides, "DELETE FROM hides WHERE user = ?1"},
-       {writer->move_hides,
-        "INSERT INTO hides(user, item, at) SELECT ?2, item, at FROM hides WHERE user = ?1 ORDER BY id "
-        "ON CONFLICT(user, item) DO NOTHING"}});
-  if (!done) return std::move(done).error();
-  return writer;
-}
-
-Result<std::unique_ptr<Reader>> make_reader(Connection connection) {
-  auto reader = std::make_unique<Reader>(Reader{std::move(connection), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}});
-  auto done = prepare_all(
-      reader->connection,
-      {{reader->find_user, find_user_sql},
-       {reader->contains, "SELECT 1 FROM events WHERE user = ?1 AND item = ?2 AND at >= ?3 LIMIT 1"},
-       // By the index of times: rows before `since` are not read. A user's rows are adjacent anyway.
-       {reader->seen_since,
-        "SELECT item, max(at) FROM events INDEXED BY events_by_time WHERE user = (SELECT id FROM users WHERE name = "
-        "?1) "
-        "AND at >= ?2 GROUP BY item"},
-       {reader->seen_ever,
-        "SELECT item, max(at) FROM events WHERE user = (SELECT id FROM users WHERE name = ?1) GROUP BY item"},
-       {reader->first_users, "SELECT name FROM users ORDER BY name LIMIT ?1"},
-       {reader->next_users, "SELECT name FROM users WHERE name > ?2 ORDER BY name LIMIT ?1"},
-       {reader->item_count,
-        "SELECT count(DISTINCT item) FROM events WHERE user = (SELECT id FROM users WHERE name = ?1) AND at >= ?2"},
-       {reader->event_count, "SELECT count(*) FROM events WHERE item = ?1"},
-       {reader->is_hidden, "SELECT 1 FROM hides WHERE user = ?1 AND item = ?2"},
-       {reader->hidden, "SELECT item, at FROM hides WHERE user = ?1 ORDER BY id"}});
-  if (!done) return std::move(done).error();
-  return reader;
-}
-
-std::int64_t seconds(Time time) noexcept { return time.time_since_epoch().count(); }
-
-}  // namespace
 
 struct Log::State {
   ItemKind user_kind;
@@ -152,31 +61,14 @@ struct Log::State {
 
 namespace {
 
-/// Runs a statement that changes rows; how many.
-Result<std::size_t> change(const Connection& connection, Statement& statement) {
-  const int code = statement.step();
-  if (code != SQLITE_DONE) {
-    Error error = connection.error(code);
-    statement.reset();
-    return error;
-  }
-  statement.reset();
-  return connection.changes();
-}
+std::int64_t seconds(Time time) noexcept { return time.time_since_epoch().count(); }
 
-/// Calls `row` for every row of a statement.
-template <class Row>
-Result<void> rows(const Connection& connection, Statement& statement, const Row& row) {
-  struct Reset {
-    Statement& statement;
-    ~Reset() { statement.reset(); }
-  } reset{statement};
-  for (;;) {
-    const int code = statement.step();
-    if (code == SQLITE_DONE) return {};
-    if (code != SQLITE_ROW) return connection.error(code);
-    row();
-  }
+/// The one number that a statement gives.
+Result<std::uint64_t> count(const Connection& connection, Statement& statement) {
+  std::uint64_t count = 0;
+  auto done = rows(connection, statement, [&] { count = static_cast<std::uint64_t>(statement.integer(0)); });
+  if (!done) return std::move(done).error();
+  return count;
 }
 
 /// A user's number; nothing when there is no such user.
@@ -399,24 +291,16 @@ Result<void> Log::users(const std::optional<KeyView>& after, std::size_t limit,
 }
 
 Result<std::uint64_t> Log::item_count(const KeyView& user, Time since) const {
-  return state_->read([&](Reader& reader) -> Result<std::uint64_t> {
-    std::uint64_t count = 0;
+  return state_->read([&](Reader& reader) {
     reader.item_count.bind(1, user).bind(2, seconds(since));
-    auto done = rows(reader.connection, reader.item_count,
-                     [&] { count = static_cast<std::uint64_t>(reader.item_count.integer(0)); });
-    if (!done) return std::move(done).error();
-    return count;
+    return count(reader.connection, reader.item_count);
   });
 }
 
 Result<std::uint64_t> Log::event_count(const KeyView& item) const {
-  return state_->read([&](Reader& reader) -> Result<std::uint64_t> {
-    std::uint64_t count = 0;
+  return state_->read([&](Reader& reader) {
     reader.event_count.bind(1, item);
-    auto done = rows(reader.connection, reader.event_count,
-                     [&] { count = static_cast<std::uint64_t>(reader.event_count.integer(0)); });
-    if (!done) return std::move(done).error();
-    return count;
+    return count(reader.connection, reader.event_count);
   });
 }
 
