@@ -43,7 +43,8 @@ void store(Bytes bytes, std::chrono::seconds window, Digest old) {
   std::optional<seenby::Blob> value(seenby::Blob(bytes.begin(), bytes.end()));
   const seenby::Clock clock =
       seenby::Clock::simulated([] { return seenby::Time{std::chrono::seconds{1'728'000'000}}; });
-  seenby::BlobStore<OneBlob> blobs(OneBlob{&value}, {.window = window, .slices = 3, .clock = clock});
+  seenby::BlobStore<OneBlob> blobs(OneBlob{&value},
+                                   {.window = window, .slices = window.count() == 0 ? 1U : 3U, .clock = clock});
   const std::uint64_t user = 1;
   const std::vector<std::uint64_t> items(2);
   const std::vector<Digest> digests{old, Digest{~old.value}};

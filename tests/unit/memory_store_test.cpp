@@ -4,6 +4,7 @@
 #include "seenby/stores/memory_store.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -389,6 +390,8 @@ TEST_CASE("policies and options outside their ranges are refused with what was e
   CHECK_THROWS_AS(Store({.window = std::chrono::seconds(-1)}), std::invalid_argument);
   CHECK_THROWS_AS(Store({.window = std::chrono::seconds(3), .slices = 6}), std::invalid_argument);
   CHECK_THROWS_AS(Store({.window = std::chrono::seconds::max(), .slices = 30}), std::invalid_argument);
+  CHECK_THROWS_WITH(Store({.slices = 6}),
+                    "seenby: expected a window for 6 slices, got none (0 s, which remembers for ever)");
   CHECK_THROWS_AS(Store({}, {.shards = 0}), std::invalid_argument);
   CHECK_THROWS_AS(Store({}, {.exact_items = 65}), std::invalid_argument);
 }
@@ -410,8 +413,9 @@ TEST_CASE("an item recorded again costs no more however many a user has") {
   for (const bool windowed : {false, true}) {
     for (const bool history : {false, true}) {
       CAPTURE(windowed, history);
-      Store store{{.window = windowed ? std::chrono::hours(24 * 30) : std::chrono::hours(0), .slices = 30},
-                  {.shards = 1}};
+      Store store{
+          {.window = windowed ? std::chrono::hours(24 * 30) : std::chrono::hours(0), .slices = windowed ? 30U : 1U},
+          {.shards = 1}};
       if (history) {
         store.set_replay(
             [](const std::uint64_t& user, seenby::Time) -> seenby::Result<std::vector<seenby::SeenDigest>> {

@@ -258,7 +258,7 @@ TEST_CASE("users merge slice by slice and nothing either has seen is lost") {
   for (const bool windowed : {false, true}) {
     for (int round = 0; round < 40; ++round) {
       Fixture with(6h, 6);
-      if (!windowed) with.policy.window = 0s;
+      if (!windowed) with.policy.window = 0s, with.policy.slices = 1;
       Store store(with.policy, {.shards = round % 2 == 0 ? 1U : 64U});
       std::uint64_t next = 0;
       for (const std::uint64_t user : {1U, 2U}) {

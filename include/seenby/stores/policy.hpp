@@ -18,7 +18,8 @@ struct StorePolicy {
   std::uint32_t users_per_request = 1;
   /// How long something stays seen. Zero: for ever.
   std::chrono::seconds window{0};
-  /// Into how many slices the window is cut; a record lives between window and window + window / slices.
+  /// Into how many slices the window is cut, 1 to 254; a record lives between window and window + window / slices.
+  /// More than 1 without a window is refused.
   std::uint32_t slices = 1;
   /// The items a new user's first filter is sized for.
   std::uint64_t initial_items = 16;

@@ -48,6 +48,11 @@ class SliceClock : public SliceTime {
           std::string("seenby: expected growth_factor from 1.1 to 16, got ").append(text_of(policy.growth_factor)));
     }
     require_items(policy.initial_items);
+    if (policy.window.count() == 0 && policy.slices != 1) {
+      throw std::invalid_argument(std::string("seenby: expected a window for ")
+                                      .append(std::to_string(policy.slices))
+                                      .append(" slices, got none (0 s, which remembers for ever)"));
+    }
     if (policy.window.count() == 0) return 0;
     if (policy.window.count() < 0 || policy.slices < 1 || policy.slices > 254 ||
         policy.window.count() < policy.slices) {
