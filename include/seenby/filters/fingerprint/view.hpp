@@ -3,11 +3,13 @@
 // FingerprintView: asks a fingerprint table in bytes of the caller's.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <bitset>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "seenby/filters/fingerprint/shape.hpp"
 #include "seenby/hash.hpp"
@@ -122,18 +124,12 @@ class FingerprintView {
   [[nodiscard]] double estimated_fpr() const noexcept {
     const detail::FingerprintRef table = ref();
     double sum = 0;
+    std::array<std::uint64_t, detail::fingerprint_group_lanes> lanes;
     for (std::uint64_t bucket = 0; bucket < std::uint64_t{1} << shape_.bucket_bits; ++bucket) {
       const detail::LaneRun run = lanes_of(table, bucket);
-      for (std::uint32_t at = run.first; at < run.first + run.count; ++at) {
-        const std::uint64_t lane = load_lane(table, at);
-        bool within_another = false;
-        for (std::uint32_t other = run.first; other < run.first + run.count && !within_another; ++other) {
-          const std::uint64_t wider = load_lane(table, other);
-          const bool is_wider = std::countr_zero(wider) > std::countr_zero(lane) || (wider == lane && other < at);
-          within_another = other != at && is_wider && detail::lane_matches(wider, lane);
-        }
-        if (!within_another) sum += std::ldexp(1.0, std::countr_zero(lane) - 63);
-      }
+      const std::uint32_t count = std::min(run.count, detail::fingerprint_group_lanes);  // more only in damaged bytes
+      for (std::uint32_t i = 0; i < count; ++i) lanes[i] = load_lane(table, run.first + i);
+      sum += rate_of(std::span(lanes).first(count));
     }
     return std::min(1.0, std::ldexp(sum, -static_cast<int>(shape_.bucket_bits)));
   }
@@ -152,6 +148,22 @@ class FingerprintView {
   }
 
  private:
+  /// The share of a bucket's digests that some lane of it matches.
+  [[nodiscard]] static double rate_of(std::span<const std::uint64_t> lanes) noexcept {
+    double sum = 0;
+    for (std::size_t at = 0; at < lanes.size(); ++at) {
+      const int bits = std::countr_zero(lanes[at]);
+      bool within_another = false;
+      for (std::size_t other = 0; other < lanes.size() && !within_another; ++other) {
+        const bool is_wider = lanes[other] == lanes[at] ? other < at : std::countr_zero(lanes[other]) > bits;
+        within_another = is_wider && detail::lane_matches(lanes[other], lanes[at]);
+      }
+      if (!within_another)
+        sum += std::bit_cast<double>(static_cast<std::uint64_t>(1023 - 63 + bits) << 52);  // 2^-(63 - bits)
+    }
+    return sum;
+  }
+
   FingerprintShape shape_;
   std::uint32_t count_;
   const std::byte* body_;
