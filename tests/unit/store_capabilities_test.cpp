@@ -2,11 +2,13 @@
 // README.md's table of stores, held: what each store can do beyond the concept. No server is asked.
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "seenby/histories/memory_history.hpp"
 #include "seenby/lmdb/store.hpp"
@@ -81,18 +83,21 @@ static_assert(capabilities_of<Values> == of_values);
 
 using Lmdb = seenby::LmdbStore<std::uint64_t>;
 static_assert(seenby::FilterStoreFor<Lmdb, Item>);
-static_assert(!seenby::RemoteStore<Lmdb> && capabilities_of<Lmdb>.many && capabilities_of<Lmdb>.merge);
-static_assert(capabilities_of<Lmdb>.marks && capabilities_of<Lmdb>.hides && capabilities_of<Lmdb>.timed);
+constexpr Capabilities of_lmdb = [] {
+  Capabilities local = of_values;
+  local.remote = false;
+  return local;
+}();
+static_assert(capabilities_of<Lmdb> == of_lmdb);
 
 using Redis = seenby::redis::RedisStore<std::uint64_t>;
 static_assert(seenby::FilterStoreFor<Redis, Item>);
-static_assert(capabilities_of<Redis>.merge && capabilities_of<Redis>.age && capabilities_of<Redis>.batch);
-static_assert(capabilities_of<Redis>.many && capabilities_of<Redis>.remote && capabilities_of<Redis>.replay);
-static_assert(capabilities_of<Redis>.hides && capabilities_of<Redis>.marks);
+static_assert(capabilities_of<Redis> == of_values);
 
 using Bloom = seenby::redis::RedisBloomStore<std::uint64_t>;
 static_assert(seenby::FilterStoreFor<Bloom, Item>);
-static_assert(capabilities_of<Bloom>.batch && capabilities_of<Bloom>.many && capabilities_of<Bloom>.remote);
+static_assert(capabilities_of<Bloom> ==
+              Capabilities{.batch = true, .many = true, .remote = true, .hides = true, .marks = true});
 
 using Salted = seenby::SaltedStore<Memory>;
 static_assert(seenby::FilterStoreFor<Salted, Item>);
@@ -102,7 +107,21 @@ static_assert(capabilities_of<seenby::SaltedStore<Values>>.marks && capabilities
 
 using Exact = seenby::HistoryStore<seenby::MemoryHistory<std::uint64_t, Item>>;
 static_assert(seenby::FilterStoreFor<Exact, Item>);
-static_assert(capabilities_of<Exact>.merge && capabilities_of<Exact>.many && capabilities_of<Exact>.timed);
+static_assert(capabilities_of<Exact> == Capabilities{.merge = true, .many = true, .timed = true, .hides = true});
+
+// Scoped enums, bytes, strings and integers are users and items of every store.
+enum class Id : std::int8_t {};
+using Bytes = std::vector<std::byte>;
+template <class Store>
+constexpr bool takes_any_item = seenby::FilterStoreFor<Store, Id>&& seenby::FilterStoreFor<Store, Bytes>&&
+    seenby::FilterStoreFor<Store, std::string>&& seenby::FilterStoreFor<Store, int>;
+template <class User>
+constexpr bool takes = takes_any_item<seenby::MemoryStore<User>>&& takes_any_item<seenby::BlobStore<Backend, User>>&&
+    takes_any_item<seenby::LmdbStore<User>>&& takes_any_item<seenby::redis::RedisStore<User>>&&
+        takes_any_item<seenby::SaltedStore<seenby::MemoryStore<User>>>&&
+            seenby::FilterStoreFor<seenby::redis::RedisBloomStore<User, User>, User>&&
+                seenby::FilterStoreFor<seenby::HistoryStore<seenby::MemoryHistory<User, User>>, User>;
+static_assert(takes<Id> && takes<Bytes> && takes<std::string> && takes<int>);
 
 }  // namespace
 
