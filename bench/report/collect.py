@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Puts Google Benchmark's files together: collect.py PARTS_FOLDER OUT.json [--gate]"""
+"""Puts what was measured into a report, beside what it has of other parts: collect.py PARTS_FOLDER REPORT.json"""
 
 import datetime
 import json
@@ -29,14 +29,24 @@ def commit():
     return output_of("git", "rev-parse", "--short=12", "HEAD") + dirty
 
 
+def part_of(name):
+    """The part of the report that a figure is of."""
+    if name.startswith("kernel/"):
+        return "kernels"
+    for part in ("threads", "record_grown", "memory", "filter_size", "store_size", "users_10M"):
+        if name.startswith(part + "/"):
+            return part
+    return "redis" if name.startswith(("read_", "write_")) else "speed"
+
+
 def today():
     return datetime.datetime.now(datetime.timezone.utc).date().isoformat()
 
 
 def gate(parts):
-    """What the gate's scenarios printed."""
-    return {"commit": commit(), "date": today(),
-            "printed": [part.read_text().strip() for part in sorted(parts.glob("gate_*.txt"))]}
+    """What the gate's scenarios printed; nothing where they were not run."""
+    printed = [part.read_text().strip() for part in sorted(parts.glob("gate_*.txt"))]
+    return {"commit": commit(), "date": today(), "printed": printed} if printed else None
 
 
 def neon_cycles(parts):
@@ -48,13 +58,11 @@ def neon_cycles(parts):
 
 def main():
     parts, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    if sys.argv[3:] == ["--gate"]:
-        out.write_text(json.dumps(json.loads(out.read_text()) | {"gate": gate(parts)}, indent=1) + "\n")
-        return
     keep = ("ns_per_check", "ns_per_request", "ns_per_insert", "bytes_per_user", "fpr", "gib", "p50_us", "p99_us",
             "p999_us", "p9999_us", "max_us", "waits", "ns_per_record", "requests_per_second", "server_cpu_us",
             "items_per_second")
-    figures, context = {}, {}
+    last = json.loads(out.read_text()) if out.exists() else {}
+    figures, context, measured = {}, {}, {}
     for part in sorted(parts.glob("*.json")):
         data = json.loads(part.read_text())
         # A part named after a kernel belongs to that kernel, when it is the one that served.
@@ -64,6 +72,7 @@ def main():
         prefix = "" if kernel is None else f"kernel/{kernel}/"
         if "seenby_kernel" in data["context"] and kernel is None:
             context = data["context"]
+        measured["kernels" if kernel else part.stem] = {"commit": data["context"]["commit"], "date": today()}
         for run in data["benchmarks"]:
             if run.get("run_type") != "iteration" or run.get("error_occurred"):
                 continue
@@ -72,17 +81,17 @@ def main():
             for counter in keep:
                 if counter in run:
                     entry.setdefault(counter, []).append(float(f"{run[counter]:.6g}"))
+    kept = {name: entry for name, entry in last.get("figures", {}).items() if part_of(name) not in measured}
     report = {
-        "date": today(),
         "cpu": processor(),
-        "cores": context.get("num_cpus"),
+        "cores": context.get("num_cpus", last.get("cores")),
         "caches": [f"L{c['level']} {c['type']} {c['size'] // 1024} KiB" for c in context.get("caches", [])],
-        "kernel": context.get("seenby_kernel"),
+        "kernel": context.get("seenby_kernel", last.get("kernel")),
         "compiler": compiler(parts.parent),
-        "commit": commit(),
-        "figures": figures,
-        "neon_cycles": neon_cycles(parts),
-        "gate": gate(parts),
+        "measured": last.get("measured", {}) | measured,
+        "figures": kept | figures,
+        "neon_cycles": neon_cycles(parts) or last.get("neon_cycles", {}),
+        "gate": gate(parts) or last.get("gate"),
     }
     out.write_text(json.dumps(report, indent=1) + "\n")
 

@@ -84,9 +84,11 @@ SPEED_GOALS = [  # workload/contender, how many times faster than the best peer,
                           "a check begins; select_many overlaps those of many requests"),
     ("request_hot", 2.0, "the bare kernel takes {kernel:.2f} ns of it; the rest looks up two users, checks that nothing "
                          "moved meanwhile and makes the page"),
-    ("request_fresh", 1.3, ""),
+    ("request_fresh", 1.3, "{hash:.2f} ns hash an item once for both users, and what follows drops duplicates, which "
+                           "Boost's loop does not"),
     ("request_fresh_strings", 1.3, ""),
-    ("request_fresh/seenby_digests", 2.0, ""),
+    ("request_fresh/seenby_digests", 2.0, "the checks take {cold:.2f} ns of it, as those of a shared pool do; the rest "
+                                          "drops duplicates and places the picks"),
     ("request_fresh_strings/seenby_digests", 2.0, ""),
     ("single", 1.0, "a plain build has no AVX2 in line, and a call to a function that has takes 1 ns; with -march=native "
                     "there is no call"),
@@ -96,6 +98,7 @@ SPEED_GOALS = [  # workload/contender, how many times faster than the best peer,
 FACADE_GOAL = 1.4
 FACADE_BOUND = ("two users looked up and checked again, the page and the counters: so many instructions a request, "
                 "whatever the number of candidates (bench/guard counts them). The faster the kernel, the more they weigh")
+KERNEL_BOUND = "as with AVX-512, the misses of the index and of the filters come one after the other"
 KERNEL_GOALS = {("avx2", "request_cold"): 2.0, ("avx2", "request_hot"): 1.5}
 TABLE_GOALS = [  # workload, what it is compared with, at most so many times
     ("request_hot_window", "request_hot", 2.5), ("request_cold_window", "request_cold", 2.0),
@@ -136,6 +139,9 @@ def verdict(met, bound=""):
 def speed_goals(report):
     figures = report["figures"]
     kernel = median(report, "facade_over_kernel/kernel", "ns_per_check")
+    cold = median(report, "request_cold/seenby", "ns_per_check")
+    hashing = (median(report, "request_fresh/seenby", "ns_per_check") -
+               median(report, "request_fresh/seenby_digests", "ns_per_check"))
     for goal_of, goal, bound in SPEED_GOALS:
         workload, _, contender = goal_of.partition("/")
         ours = f"{workload}/{contender or 'seenby'}"
@@ -146,14 +152,14 @@ def speed_goals(report):
         best = min(peers, key=peers.get)
         ratio = peers[best] / median(report, ours, "ns_per_check")
         yield (f"{goal_of}, {goal:g} times the best peer", f"{LABELS[best]}, {peers[best]:.2f} ns",
-               f"{ratio:.2f} times", verdict(ratio >= goal, bound.format(kernel=kernel)))
+               f"{ratio:.2f} times", verdict(ratio >= goal, bound.format(kernel=kernel, cold=cold, hash=hashing)))
     for (kernel_name, workload), goal in KERNEL_GOALS.items():
         prefix = f"kernel/{kernel_name}/{workload}/"
         if prefix + "seenby" in figures:
             peer = median(report, prefix + "boost_multiblock", "ns_per_check")
             ratio = peer / median(report, prefix + "seenby", "ns_per_check")
             yield (f"{workload} with SEENBY_KERNEL={kernel_name}, {goal:g} times the best peer",
-                   f"{LABELS['boost_multiblock']}, {peer:.2f} ns", f"{ratio:.2f} times", verdict(ratio >= goal))
+                   f"{LABELS['boost_multiblock']}, {peer:.2f} ns", f"{ratio:.2f} times", verdict(ratio >= goal, KERNEL_BOUND))
     over = median(report, "facade_over_kernel/facade", "ns_per_check") / kernel
     yield (f"facade over bare kernel, at most {FACADE_GOAL}", "", f"{over:.2f}",
            verdict(over <= FACADE_GOAL, FACADE_BOUND))
@@ -249,8 +255,12 @@ def neon(report):
 
 
 def table(report):
-    lines = [f"{report['cpu']}, {report['cores']} cores, kernel {report['kernel']}; {report['compiler']}; "
-             f"commit {report['commit']}, {report['date']}. Medians of interleaved repetitions.", ""]
+    parts = {}
+    for part, at in report["measured"].items():
+        parts.setdefault(f"{at['date']} at {at['commit']}", []).append(part)
+    when = "; ".join(f"{at} ({', '.join(names)})" if len(parts) > 1 else at for at, names in parts.items())
+    lines = [f"{report['cpu']}, {report['cores']} cores, kernel {report['kernel']}; {report['compiler']}. "
+             f"Measured on {when}. Medians of interleaved repetitions.", ""]
     lines += goals(report) + [""]
     if any(name.startswith("kernel/") for name in report["figures"]):
         lines += kernels(report) + [""]
@@ -280,7 +290,7 @@ def table(report):
         lines += ["", f"Ten million users: {get('gib'):.2f} GiB ({get('bytes_per_user'):.0f} bytes each); a request of "
                   f"200 checks took {get('p50_us'):.1f} us at the median, {get('p99_us'):.1f} at p99, "
                   f"{get('p999_us'):.1f} at p99.9 and {get('max_us'):.0f} at most, of a million."]
-    if "gate" in report:
+    if report.get("gate"):
         lines += ["", f"The gate, commit {report['gate']['commit']}, {report['gate']['date']}:"]
         for printed in report["gate"]["printed"]:
             lines += ["", "```text", printed, "```"]
