@@ -10,8 +10,8 @@
 
 namespace seenby::redis {
 
-/// When the key of a user without a window expires. (With `StorePolicy::window` every slice has its own time to live
-/// and these do not apply: what was seen expires slice by slice.)
+/// When the key of a user without a window expires. (With `StorePolicy::window` these do not apply: what was seen
+/// expires slice by slice, and the key once its newest slice has left the window.)
 enum class TimeToLive : std::uint8_t {
   none,       ///< never
   fixed,      ///< `ttl` after creation: a cliff, everything the user has seen comes back at once

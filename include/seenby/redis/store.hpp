@@ -25,9 +25,8 @@ namespace seenby::redis {
 
 struct StoreState;
 
-/// Split-block filters in plain Redis strings. Keys: `{prefix}{user}`, and with a window `{prefix}{user}:N` for slice N
-/// beside `{prefix}{user}`, which then lists the slices there are. Braces and '%' inside a
-/// user's name are percent-encoded, so that the whole name is the hash tag.
+/// One string a user, `{prefix}{user}`: split-block filters; with a window, a fingerprint table whose lanes carry
+/// slices. Braces and '%' inside a user's name are percent-encoded, so that the whole name is the hash tag.
 ///
 /// **A filter's value** is one or more filters in format v1, the newest first. A write goes to the first, a lookup
 /// asks all. There is more than one only while a filter without a history grows (a chain: each next one is larger
@@ -56,8 +55,12 @@ struct StoreState;
 /// alone expire with the last of them): sections of tests/golden/FORMAT-TABLE.md, read with every look-up in the same
 /// round trip and replaced by compare-and-swap.
 ///
-/// **Slices** are listed in the user's own key in the same script that creates them. A listed slice that is not there
-/// was evicted: the user is `missing`, never wrongly "unseen", and the next record rebuilds.
+/// **A table's value** (tests/golden/FORMAT-REDIS.md) has recent items behind the table. An add is one script that
+/// needs to know nothing before: it looks for each item, and appends those that are new to the recent ones. Where these
+/// have no room, or a slice has begun, the client reads the value, sorts them in, and swaps it by identity; what was
+/// appended meanwhile is carried over inside of that script, so adds never make a swap fail. A table that is missing is
+/// built as a filter is: marked first. What version 1 kept, a key a slice and a list of them, is read, and taken over
+/// by the next record; programs of version 1 refuse tables.
 ///
 /// Thread-safe.
 class StoreProtocol {
@@ -92,8 +95,9 @@ class StoreProtocol {
     ReadSeen history;                 ///< may be empty
   };
   /// As ManyRecordingStoreFor. One pipelined round trip for all users whose filters this process knows and that have
-  /// room; one more for those it does not know yet, one more for new ones. A filter that grows, is rebuilt or damaged,
-  /// a slice that is opened, more than 256 items: round trips of their own, as `record`.
+  /// room; one more for those it does not know yet, one more for new ones. With a window one for all of these. A filter
+  /// that grows, is rebuilt or damaged, a slice that begins, more than 256 items: round trips of their own, as
+  /// `record`.
   [[nodiscard]] std::vector<Result<RecordOutcome>> record_many(std::span<const UserRecord> records, ItemKind kind);
   Result<void> create(const std::string& user);  ///< an explicit empty filter; one that exists is kept
   Result<bool> forget(const std::string& user);  ///< deletes every key of the user; true when there was one
@@ -112,9 +116,9 @@ class StoreProtocol {
   Result<void> forget_kind() const;
 
   [[nodiscard]] StoreCounters counters() const noexcept;  ///< a snapshot of the store's counters
-  /// The key of a user's filter (or list of slices), and of one slice.
+  /// The key of a user's filter or table.
   [[nodiscard]] std::string key_of(std::string_view user) const;
-  /// The key of one slice of a user's window.
+  /// Where version 1 kept one slice of a user's window.
   [[nodiscard]] std::string slice_key_of(std::string_view user, std::int64_t slice) const;
   [[nodiscard]] Executor& executor() const noexcept;  ///< what it sends commands with
 
@@ -122,10 +126,10 @@ class StoreProtocol {
   std::unique_ptr<StoreState> state_;
 };
 
-/// Filters in Redis 6.2 or later, Valkey, or a cluster of either. Split-block filters, read whole (or by block, when
-/// large) and checked in the client: one pipelined round trip for all users and slices of a request, and for all
-/// requests of `check_many` (for each megabyte, where values are that large). See StoreProtocol for the keys and what
-/// each write does.
+/// Filters in Redis 6.2 or later, Valkey, or a cluster of either: split-block filters, and a fingerprint table where
+/// there is a window. Read whole (filters by block, when large) and checked in the client: one pipelined round trip for
+/// all users of a request, and for all requests of `check_many` (for each megabyte, where values are that large). See
+/// StoreProtocol for the keys and what each write does.
 ///
 /// With a history (`set_replay`) a full filter is re-inserted at a larger size and a lost one rebuilt; write the
 /// history before the filter. Without one, a full filter is succeeded by a larger, tighter one in the same value.
@@ -190,7 +194,8 @@ class RedisStore : public KeepsExact<RedisStore<User, Hash>, User> {
     protocol_->check(jobs, item_kind<Item>);
   }
 
-  /// As FilterStoreFor says. One round trip to a user whose shape this process remembers.
+  /// As FilterStoreFor says. One round trip to a user whose shape this process remembers; with a window to any whose
+  /// table has room, and to a new one without a history.
   template <class Item>
   Result<RecordOutcome> record(const User& user, const ItemBatch<Item>& batch) {
     return record_at(user, batch, std::nullopt);
@@ -256,7 +261,7 @@ class RedisStore : public KeepsExact<RedisStore<User, Hash>, User> {
     (void)protocol_->age(detail::wire_text(user), batch.digests, item_kind<Item>, ages);
   }
 
-  /// The key of a user's filter, or of the list of their slices when there is a window.
+  /// The key of a user's filter or table.
   [[nodiscard]] std::string key_of(const User& user) const { return protocol_->key_of(detail::wire_text(user)); }
 
  private:

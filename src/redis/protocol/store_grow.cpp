@@ -16,40 +16,36 @@ Result<void> StoreWriter::rebuild() {
   if (!history_) {
     return Error{ErrorCode::invalid_argument, "seenby::redis: expected a history to rebuild from, got none"};
   }
-  if (state_.slices.windowed()) return rebuild_window();
-  const Target target{.key = key_, .list = {}, .slice = 0};
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    auto head = read_head(target.key);
-    auto done = !head   ? heal(target, {}, head.error())
-                : *head ? replace_from_history(target, **head, {})
-                        : create_from_history(target, {});
+    auto head = read_head(key_);
+    auto done = !head ? heal({}, head.error()) : *head ? replace_from_history(**head, {}) : create_from_history({});
     if (!done) return std::move(done).error();
     if (*done) return {};
   }
   return conflict();
 }
 
-StoreWriter::Attempt StoreWriter::create_from_history(const Target& target, std::span<const Digest> digests) {
+StoreWriter::Attempt StoreWriter::create_from_history(std::span<const Digest> digests) {
   std::string marked = make_frame(SplitBlockLayout::shape_of(split_block_bits), state_.fpr, state_.hash);
   mark_building(marked);
-  auto put = put_if_absent(target.key, marked, px(state_.options.rebuild_timeout));
+  auto put = put_if_absent(key_, marked, px(state_.options.rebuild_timeout));
   if (!put) return std::move(put).error();
   if (!*put) return std::optional<RecordOutcome>{};
   const auto frame = decode_frame(marked, 0, marked.size(), state_.hash);
-  return replace_from_history(target, Head{*frame, identity_of(marked)}, digests);
+  return replace_from_history(Head{*frame, identity_of(marked)}, digests);
 }
 
-StoreWriter::Attempt StoreWriter::heal(const Target& target, std::span<const Digest> digests, const Error& damage) {
-  state_.shapes.forget(target.key);
-  if (!history_ || !is_damage(damage)) return named(damage, target.key);
-  const auto old = read_value(target.key);
+StoreWriter::Attempt StoreWriter::heal(std::span<const Digest> digests, const Error& damage) {
+  state_.shapes.forget(key_);
+  if (!history_ || !is_damage(damage)) return named(damage, key_);
+  const auto old = read_value(key_);
   if (!old) return old.error();
   // Gone or healed meanwhile.
   if (!*old || decode_frames(**old, state_.hash)) return std::optional<RecordOutcome>{};
   // Another store's filter, or no filter: not ours to replace.
   const auto first = decode_frame(**old, 0, (*old)->size(), state_.hash);
-  if (!first && !is_damage(first.error())) return named(first.error(), target.key);
-  auto known = history_of(target);
+  if (!first && !is_damage(first.error())) return named(first.error(), key_);
+  auto known = read_history();
   if (!known) return std::move(known).error();
   known->insert(known->end(), digests.begin(), digests.end());
   const std::vector<Digest> items = distinct(*known);
@@ -58,21 +54,21 @@ StoreWriter::Attempt StoreWriter::heal(const Target& target, std::span<const Dig
   std::string value = make_frame(*shape, state_.fpr, state_.hash);
   insert_fresh(value, items);
   const std::array<std::string_view, 2> arguments{**old, value};
-  auto swapped = run(scripts::swap_whole(), target.key, arguments);
+  auto swapped = run(scripts::swap_whole(), key_, arguments);
   if (!swapped) return std::move(swapped).error();
   if (swapped->integer() == nullptr || *swapped->integer() != 1) return std::optional<RecordOutcome>{};
-  remember_fresh(target.key, value);
+  remember_fresh(key_, value);
   state_.rebuilds.fetch_add(1, std::memory_order_relaxed);
   return std::optional(RecordOutcome{});
 }
 
-StoreWriter::Attempt StoreWriter::grow(const Target& target, const Head& head, std::span<const Digest> digests) {
+StoreWriter::Attempt StoreWriter::grow(const Head& head, std::span<const Digest> digests) {
   if (history_) {
     // The sequence to compare is the one from before the history is read, not the one remembered.
-    auto now = read_head(target.key);
+    auto now = read_head(key_);
     if (!now) return std::move(now).error();
     if (!*now || (*now)->identity != head.identity) return std::optional<RecordOutcome>{};
-    return replace_from_history(target, **now, digests);
+    return replace_from_history(**now, digests);
   }
   const FilterHeader& full = head.frame.header;
   // Halved for each filter of the chain so that all together stay within the budget; past the twelfth the rest of
@@ -83,16 +79,15 @@ StoreWriter::Attempt StoreWriter::grow(const Target& target, const Head& head, s
   if (!shape) return cannot_grow();
   std::string value = make_frame(*shape, fpr, state_.hash);
   const std::size_t added = insert_fresh(value, digests);
-  auto kept = replace(target, head, "-1", value, "0");
+  auto kept = replace(head, "-1", value, "0");
   if (!kept) return std::move(kept).error();
   if (!*kept) return std::optional<RecordOutcome>{};
   state_.growths.fetch_add(1, std::memory_order_relaxed);
   return std::optional(RecordOutcome{.newly_added = added, .grew = true});
 }
 
-StoreWriter::Attempt StoreWriter::replace_from_history(const Target& target, const Head& head,
-                                                       std::span<const Digest> digests) {
-  auto known = history_of(target);
+StoreWriter::Attempt StoreWriter::replace_from_history(const Head& head, std::span<const Digest> digests) {
+  auto known = read_history();
   if (!known) return std::move(known).error();
   const bool fresh = head.frame.building;
   std::vector<Digest> all = *known;
@@ -107,18 +102,18 @@ StoreWriter::Attempt StoreWriter::replace_from_history(const Target& target, con
   insert_fresh(value, *known);
   const auto frame = decode_frame(value, 0, value.size(), state_.hash);
   const std::size_t added = insert_into_first(value, frame->header, digests);
-  auto kept = replace(target, head, std::to_string(head.frame.header.sequence), value, vouched(known->size()));
+  auto kept = replace(head, std::to_string(head.frame.header.sequence), value, vouched(known->size()));
   if (!kept) return std::move(kept).error();
   if (!*kept) return std::optional<RecordOutcome>{};
   (fresh ? state_.rebuilds : state_.growths).fetch_add(1, std::memory_order_relaxed);
   if (!fresh) state_.rebuilds.fetch_add(1, std::memory_order_relaxed);
   if (**kept == Kept::history_knows_less) state_.over_budget.fetch_add(1, std::memory_order_relaxed);
-  if (**kept == Kept::raced) compact(target, value);
+  if (**kept == Kept::raced) compact(value);
   return std::optional(RecordOutcome{.newly_added = added, .grew = !fresh});
 }
 
-void StoreWriter::compact(const Target& target, const std::string& value) {
-  auto known = history_of(target);
+void StoreWriter::compact(const std::string& value) {
+  auto known = read_history();
   if (!known) return;
   const auto frame = decode_frame(value, 0, value.size(), state_.hash);
   if (known->size() > state_.capacity_of(frame->header)) return;
@@ -126,37 +121,36 @@ void StoreWriter::compact(const Target& target, const std::string& value) {
   insert_fresh(merged, *known);
   const std::string identity = identity_of(value);
   const std::string items = std::to_string(known->size());
-  const std::string scratch = target.key + ":merge";
+  const std::string scratch = key_ + ":merge";
   const auto text = std::string_view(merged);
-  const std::array<std::string_view, 2> keys{target.key, scratch};
+  const std::array<std::string_view, 2> keys{key_, scratch};
   const std::string limit = vouched(known->size());
   const std::array<std::string_view, 5> arguments{identity, text.substr(0, header_bytes), text.substr(header_bytes),
                                                   items, limit};
   auto reply = execute_script(*state_.executor, scripts::merge(), keys, arguments, step_deadline());
-  if (reply && reply->integer() != nullptr) remember_fresh(target.key, merged);
+  if (reply && reply->integer() != nullptr) remember_fresh(key_, merged);
 }
 
 std::string StoreWriter::vouched(std::size_t known) { return std::to_string(known + known / 16 + 8); }
 
-Result<std::optional<StoreWriter::Kept>> StoreWriter::replace(const Target& target, const Head& head,
-                                                              const std::string& sequence, const std::string& value,
-                                                              const std::string& limit) {
-  const std::string ttl = head.frame.building ? std::to_string(creation_ttl()) : refresh_ttl_text();
+Result<std::optional<StoreWriter::Kept>> StoreWriter::replace(const Head& head, const std::string& sequence,
+                                                              const std::string& value, const std::string& limit) {
+  const std::string ttl = head.frame.building ? std::to_string(creation_ttl()) : state_.refresh_ttl_text();
   const std::array<std::string_view, 5> arguments{head.identity, sequence, value,
                                                   ttl == "0" ? std::string_view{} : std::string_view(ttl), limit};
-  auto reply = run(scripts::replace(), target.key, arguments);
+  auto reply = run(scripts::replace(), key_, arguments);
   if (!reply) return std::move(reply).error();
   if (reply->is_nil()) {
-    state_.shapes.forget(target.key);
+    state_.shapes.forget(key_);
     return std::optional<Kept>{};
   }
   if (reply->string() != nullptr) {
-    if (auto learnt = learn(target.key, *reply->string()); !learnt) return std::move(learnt).error();
+    if (auto learnt = learn(key_, *reply->string()); !learnt) return std::move(learnt).error();
     return std::optional<Kept>{};
   }
   const std::int64_t* kept = reply->integer();
-  if (kept == nullptr || *kept < 0 || *kept > 2) return unexpected(*reply, "0, 1 or 2", target.key);
-  remember_fresh(target.key, value);
+  if (kept == nullptr || *kept < 0 || *kept > 2) return unexpected(*reply, "0, 1 or 2", key_);
+  remember_fresh(key_, value);
   return std::optional(static_cast<Kept>(*kept));
 }
 

@@ -6,7 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "redis/protocol/store_scripts.hpp"
 #include "redis/protocol/store_writer.hpp"
+#include "redis/protocol/table_scripts.hpp"
+#include "redis/protocol/table_writer.hpp"
 
 namespace seenby::redis {
 namespace {
@@ -16,30 +19,29 @@ constexpr int shared_trips = 3;
 
 }  // namespace
 
-StoreWriter::Step StoreWriter::step_in(std::int64_t slice, std::span<const Digest> digests) const {
-  if (state_.slices.windowed()) return {.target = slice_target(slice), .digests = digests};
-  return {.target = {.key = key_, .list = {}, .slice = 0}, .digests = digests};
-}
+StoreWriter::Step StoreWriter::step(std::span<const Digest> digests) const { return {.digests = digests}; }
 
 bool StoreWriter::plan(Step& step, std::vector<Command>& batch, std::vector<const Script*>& called) const {
   step.first_reply = batch.size();
   if (step.missing) {
-    if (history_ || !step.target.list.empty()) return false;
+    if (history_) return false;
     step.value = first_frame(std::max<std::uint64_t>(state_.policy.initial_items, distinct(step.digests).size()));
     step.added = insert_fresh(step.value, step.digests);
-    batch.push_back(put_command(step.target.key, step.value, creation_ttl()));
+    batch.push_back(put_command(key_, step.value, creation_ttl()));
     called.push_back(nullptr);
   } else {
-    step.head = known_head(step.target.key);
+    step.head = known_head(key_);
     const std::size_t items = step.digests.size();
     if (step.head && (items > items_in_one_script || is_bulk(*step.head, items))) return false;
     if (step.head && !step.head->frame.building && must_grow(*step.head, items)) return false;
     // Without a known header the script is a question: nothing is added yet.
     const std::string packed_items = step.head ? packed(step.head->frame.header, step.digests) : std::string{};
-    const std::string ttl = refresh_ttl_text();
+    const std::string ttl = state_.refresh_ttl_text();
     const std::array<std::string_view, 3> arguments{
         step.head ? std::string_view(step.head->identity) : std::string_view{}, packed_items, ttl};
-    append_add(step.target, arguments, batch, called);
+    const std::string_view key = key_;
+    batch.push_back(scripts::add().call({&key, 1}, arguments));
+    called.push_back(&scripts::add());
   }
   step.replies = batch.size() - step.first_reply;
   return true;
@@ -49,25 +51,24 @@ StoreWriter::Next StoreWriter::take(Step& step, std::span<const Reply> replies, 
   for (const Reply& reply : replies) {
     if (reply.error() == nullptr) continue;
     if (!is_down(reply.error()->code)) return Next::alone;
-    outcome = named(*reply.error(), step.target.key);
+    outcome = named(*reply.error(), key_);
     return Next::done;
   }
   const Reply& reply = replies.front();
   if (step.missing) {
     step.missing = false;
     if (reply.is_nil()) return Next::again;
-    remember_fresh(step.target.key, step.value);
+    remember_fresh(key_, step.value);
     outcome->newly_added += step.added;
     return Next::done;
   }
-  if (replies.size() > 1 && slices_lost(step.target, replies[1], replies[2])) return Next::alone;
   if (reply.is_nil()) {
-    state_.shapes.forget(step.target.key);
+    state_.shapes.forget(key_);
     step.missing = true;
     return Next::again;
   }
-  if (reply.string() != nullptr) return learn(step.target.key, *reply.string()) ? Next::again : Next::alone;
-  const auto added = take_added(step.target, step.head, reply);
+  if (reply.string() != nullptr) return learn(key_, *reply.string()) ? Next::again : Next::alone;
+  const auto added = take_added(step.head, reply);
   if (!added) return Next::alone;
   outcome->newly_added += added->newly_added;
   return Next::done;
@@ -83,7 +84,7 @@ class ManyWriter {
     writers_.reserve(records.size());
     for (std::size_t i = 0; i < records.size(); ++i) {
       writers_.emplace_back(state, records[i].user, records[i].history);
-      add_steps(i);
+      if (!records[i].digests.empty()) open_.push_back({i, writers_[i].step(records[i].digests)});
     }
   }
 
@@ -100,24 +101,6 @@ class ManyWriter {
     StoreWriter::Step step;
   };
 
-  /// A step a slice; what is older than the window is acknowledged and not stored.
-  void add_steps(std::size_t record) {
-    const auto& [user, digests, when, history] = records_[record];
-    const detail::SliceClock& slices = state_.slices;
-    const std::int64_t newest = slices.newest(state_.policy.clock);
-    const auto slice_at = [&, &times = when](std::size_t i) {
-      return times.empty() || !slices.windowed() ? newest : std::min(slices.number(times[i]), newest);
-    };
-    for (std::size_t begin = 0; begin < digests.size();) {
-      const std::int64_t slice = slice_at(begin);
-      std::size_t end = begin + 1;
-      while (end < digests.size() && slice_at(end) == slice) ++end;
-      const auto part = digests.subspan(begin, end - begin);
-      if (slice > newest - slices.tested()) open_.push_back({record, writers_[record].step_in(slice, part)});
-      begin = end;
-    }
-  }
-
   void share_a_trip() {
     std::vector<Command> batch;
     std::vector<const Script*> called;
@@ -130,7 +113,7 @@ class ManyWriter {
     const auto replies = execute_scripts(*state_.executor, batch, called, Deadline::after(state_.timeout));
     std::erase_if(open_, [&](Open& open) {
       Result<RecordOutcome>& outcome = outcomes_[open.record];
-      if (!replies) outcome = named(replies.error(), open.step.target.key);
+      if (!replies) outcome = named(replies.error(), state_.key_of(records_[open.record].user));
       if (!outcome) return true;
       const auto mine = std::span(*replies).subspan(open.step.first_reply, open.step.replies);
       const StoreWriter::Next next = writers_[open.record].take(open.step, mine, outcome);
@@ -145,11 +128,11 @@ class ManyWriter {
     if (!outcome) return;
     if (down_) {
       outcome = named({*down_, "seenby::redis: the server did not answer for another user of this batch"},
-                      open.step.target.key);
+                      state_.key_of(records_[open.record].user));
       return;
     }
     const StoreProtocol::UserRecord& record = records_[open.record];
-    auto done = StoreWriter(state_, record.user, record.history).record_in(open.step.target.slice, open.step.digests);
+    auto done = StoreWriter(state_, record.user, record.history).record(open.step.digests);
     if (done) {
       outcome->newly_added += done->newly_added;
       outcome->grew = outcome->grew || done->grew;
@@ -168,12 +151,78 @@ class ManyWriter {
   std::optional<ErrorCode> down_;
 };
 
+/// The same for tables: one shared trip, since the first step needs to know nothing.
+class ManyTables {
+ public:
+  ManyTables(StoreState& state, std::span<const StoreProtocol::UserRecord> records)
+      : state_(state), records_(records), outcomes_(records.size(), RecordOutcome{}) {
+    writers_.reserve(records.size());
+    for (const StoreProtocol::UserRecord& record : records) {
+      writers_.emplace_back(state, record.user, record.history);
+      items_.push_back(state.in_window(record.digests, record.when));
+    }
+  }
+
+  std::vector<Result<RecordOutcome>> run() {
+    std::vector<Command> batch;
+    std::vector<std::size_t> asked;
+    std::vector<std::size_t> alone;
+    for (std::size_t i = 0; i < records_.size(); ++i) {
+      if (items_[i].empty()) continue;  // all of it older than the window, and acknowledged
+      auto command = writers_[i].command(items_[i]);
+      if (command) batch.push_back(std::move(*command));
+      (command ? asked : alone).push_back(i);
+    }
+    if (!batch.empty()) {
+      const std::vector<const Script*> called(batch.size(), &scripts::add_to_table());
+      const auto replies = execute_scripts(*state_.executor, batch, called, Deadline::after(state_.timeout));
+      for (std::size_t at = 0; at < asked.size(); ++at) {
+        if (!take(asked[at], replies ? Result<const Reply*>(&(*replies)[at]) : Result<const Reply*>(replies.error()))) {
+          alone.push_back(asked[at]);
+        }
+      }
+    }
+    for (const std::size_t i : alone) record_alone(i);
+    return std::move(outcomes_);
+  }
+
+ private:
+  /// False where it takes round trips of its own.
+  bool take(std::size_t i, const Result<const Reply*>& reply) {
+    if (!reply) return outcomes_[i] = named(reply.error(), state_.key_of(records_[i].user)), true;
+    const auto taken = writers_[i].take(**reply);
+    if (!taken) {
+      if (!is_down(taken.error().code)) return false;
+      return outcomes_[i] = taken.error(), true;
+    }
+    if (*taken) outcomes_[i] = **taken;
+    return taken->has_value();
+  }
+  /// With a deadline of its own; a server that is down is not asked for the rest.
+  void record_alone(std::size_t i) {
+    if (down_) {
+      outcomes_[i] = named({*down_, "seenby::redis: the server did not answer for another user of this batch"},
+                           state_.key_of(records_[i].user));
+      return;
+    }
+    outcomes_[i] = TableWriter(state_, records_[i].user, records_[i].history).record(items_[i]);
+    if (!outcomes_[i] && is_down(outcomes_[i].error().code)) down_ = outcomes_[i].error().code;
+  }
+
+  StoreState& state_;
+  std::span<const StoreProtocol::UserRecord> records_;
+  std::vector<TableWriter> writers_;
+  std::vector<std::vector<SlicedDigest>> items_;
+  std::vector<Result<RecordOutcome>> outcomes_;
+  std::optional<ErrorCode> down_;
+};
+
 }  // namespace
 
 std::vector<Result<RecordOutcome>> StoreProtocol::record_many(std::span<const UserRecord> records, ItemKind kind) {
   std::vector<Result<RecordOutcome>> outcomes;
   if (auto right = state_->claim_kind(kind, Deadline::after(state_->timeout)); right) {
-    outcomes = ManyWriter(*state_, records).run();
+    outcomes = state_->slices.windowed() ? ManyTables(*state_, records).run() : ManyWriter(*state_, records).run();
   } else {
     outcomes.assign(records.size(), right.error());
   }

@@ -10,6 +10,7 @@
 #include "redis/protocol/exact_value.hpp"
 #include "redis/protocol/recycled.hpp"
 #include "redis/protocol/store_state.hpp"
+#include "redis/protocol/table_value.hpp"
 #include "redis/transport/large_strings.hpp"
 #include "seenby/filters/layout/split_block.hpp"
 #include "seenby/kernels/table.hpp"
@@ -28,7 +29,8 @@ struct KeyRead {
   bool found = false;
   bool may_be_gone = false;                      ///< a slice of another length, past its time
   std::vector<detail::SplitBlockRef> filters{};  ///< in the reply, once read whole
-  std::vector<std::uint8_t> answers{};           ///< once read by block
+  std::string_view table{};                      ///< in the reply, where it is one
+  std::vector<std::uint8_t> answers{};           ///< of a table, and of filters once read by block
 
   void clear() noexcept {
     key.clear();
@@ -38,6 +40,7 @@ struct KeyRead {
     found = false;
     may_be_gone = false;
     filters.clear();
+    table = {};
     answers.clear();
   }
 };
@@ -47,7 +50,7 @@ struct UserRead {
   std::size_t job = 0;
   std::size_t user = 0;
   std::string key;
-  std::size_t list_reply = none;   ///< with a window: the list of slices
+  std::size_t table_reply = none;  ///< with a window: the table, or a list of slices of version 1
   std::size_t exact_reply = none;  ///< hides and last items
   std::shared_ptr<const ExactList> exact{};
   Recycled<KeyRead> reads{};
@@ -58,7 +61,7 @@ struct UserRead {
     job = 0;
     user = 0;
     key.clear();
-    list_reply = none;
+    table_reply = none;
     exact_reply = none;
     exact.reset();
     reads.clear();
@@ -138,7 +141,8 @@ class Reader {
       : state_(state),
         jobs_(jobs),
         kind_(kind),
-        newest_(state.slices.windowed() ? state.slices.newest(state.policy.clock) : 0),
+        window_(state.window()),
+        newest_(window_.newest),
         users_(workshop.users),
         batch_(workshop.batch),
         again_(workshop.again),
@@ -189,6 +193,7 @@ class Reader {
   [[nodiscard]] std::size_t taken() const noexcept { return jobs_.size(); }
   [[nodiscard]] std::span<const UserRead> users() const noexcept { return users_.all(); }
   [[nodiscard]] std::int64_t newest() const noexcept { return newest_; }
+  [[nodiscard]] const detail::SliceWindow& window() const noexcept { return window_; }
 
   /// flags[i] becomes 1 where one of the key's filters may contain digest i; other entries stay.
   static void mark(const KeyRead& read, std::span<const Digest> digests, std::span<std::uint8_t> flags,
@@ -232,12 +237,8 @@ class Reader {
           plan_key(user, user.key, 0);
           continue;
         }
-        // The list first: a slice acknowledged before this call is in it, and one that it names must be there below.
-        user.list_reply = batch_.size();
+        user.table_reply = batch_.size();
         batch_.next().reads_only().add("GET").add_key(user.key);
-        for (std::int64_t slice = newest_; slice > newest_ - state_.slices.tested(); --slice) {
-          plan_key(user, state_.slice_key(user.key, slice), slice);
-        }
       }
     }
   }
@@ -301,27 +302,58 @@ class Reader {
 
   void take_first(std::size_t index) {
     UserRead& user = users_[index];
-    std::optional<SliceList> list;
     if (user.exact_reply != none && !take_exact(user)) return;
-    if (user.list_reply != none && !take_list(user, list)) return;
+    if (user.table_reply != none) return take_window(index, user);
     for (std::size_t i = 0; i < user.reads.size() && user.state == UserState::known; ++i) {
       KeyRead& read = user.reads[i];
       const bool done = !read.by_block || take_blocks(user, read);
       if (!done) again_.push_back({index, i});
       if (!read.by_block) take_whole(user, read, reply(read.reply));
-      // Slices of another window's length (a configuration before this one) are read, and expire when they will.
-      const bool must_be_there = !list || (same_length(*list) && list->lists(read.slice));
-      if (done && !read.found && must_be_there && user.state == UserState::known) user.state = UserState::missing;
+      if (done && !read.found && user.state == UserState::known) user.state = UserState::missing;
     }
-    if (user.state != UserState::known) return;
-    // A writer whose clock is ahead of ours has begun a slice that we did not ask for; it counts as the newest.
-    if (!list) return;
+  }
+
+  void take_window(std::size_t index, UserRead& user) {
+    const Reply& got = reply(user.table_reply);
+    if (got.is_nil()) {
+      user.state = UserState::missing;
+      return;
+    }
+    if (got.string() == nullptr) return user.fail(unexpected(got, "a table", user.key));
+    const std::string_view value = *got.string();
+    if (is_marked(value)) {
+      user.state = UserState::missing;
+      return;
+    }
+    if (!is_table(value)) return ask_slices(index, user, value);
+    KeyRead& read = user.reads.next();
+    read.key = user.key;
+    take_table(user, read, value);
+  }
+
+  void take_table(UserRead& user, KeyRead& read, std::string_view value) {
+    read.found = true;
+    read.table = value;
+    const auto digests = digests_of(user);
+    read.answers.resize(digests.size());
+    if (auto done = test_table(state_.tables, window_, value, digests, read.answers); !done) {
+      user.fail(named(std::move(done).error(), read.key));
+    }
+  }
+
+  /// The slices that a list of version 1 names, in the second trip. One that is named and not there was lost.
+  void ask_slices(std::size_t index, UserRead& user, std::string_view value) {
+    const auto list = SliceList::decode(value);
+    if (!list) return user.fail(named(list.error(), user.key));
+    const bool same_length = list->slice_seconds() == state_.slices.slice_seconds();
     for (const std::int64_t slice : list->slices()) {
-      if (slice <= newest_ && (same_length(*list) || slice > newest_ - state_.slices.tested())) continue;
-      KeyRead& ahead = user.reads.next();
-      ahead.key = state_.slice_key(user.key, slice);
-      ahead.slice = std::clamp(slice, newest_ - 254, newest_);
-      ahead.may_be_gone = !same_length(*list);
+      if (same_length && slice <= newest_ - state_.slices.tested()) continue;
+      KeyRead& read = user.reads.next();
+      read.key = state_.slice_key(user.key, slice);
+      // Another writer's clock may be ahead; slices of another length (a configuration before this one) are read, and
+      // expire when they will.
+      read.slice = std::clamp(slice, newest_ - 254, newest_);
+      read.may_be_gone = !same_length;
       again_.push_back({index, user.reads.size() - 1});
     }
   }
@@ -334,31 +366,6 @@ class Reader {
     if (!items) return user.fail(std::move(items).error()), false;
     user.exact = items->list();
     return true;
-  }
-
-  [[nodiscard]] bool same_length(const SliceList& list) const {
-    return list.slice_seconds() == state_.slices.slice_seconds();
-  }
-
-  /// False when the list itself decides: missing, being built, or unreadable.
-  bool take_list(UserRead& user, std::optional<SliceList>& list) {
-    const Reply& got = reply(user.list_reply);
-    if (got.is_nil()) {
-      user.state = UserState::missing;
-      return false;
-    }
-    if (got.string() == nullptr) {
-      user.fail(unexpected(got, "a list of slices", user.key));
-      return false;
-    }
-    auto decoded = SliceList::decode(*got.string());
-    if (!decoded) {
-      user.fail(named(std::move(decoded).error(), user.key));
-      return false;
-    }
-    if (decoded->building()) user.state = UserState::missing;
-    list = std::move(*decoded);
-    return user.state == UserState::known;
   }
 
   void take_whole(UserRead& user, KeyRead& read, const Reply& got) {
@@ -461,12 +468,14 @@ class Reader {
   }
 
   [[nodiscard]] static bool is_simple(const UserRead& user) noexcept {
-    return user.state == UserState::known && user.reads.size() == 1 && user.reads[0].filters.size() == 1;
+    return user.state == UserState::known && user.reads.size() == 1 && user.reads[0].filters.size() == 1 &&
+           user.reads[0].table.empty();
   }
 
   const StoreState& state_;
   std::span<const StoreProtocol::Job> jobs_;
   ItemKind kind_;
+  detail::SliceWindow window_;
   std::int64_t newest_;
   std::size_t kind_reply_ = none;   ///< while the kind of the store's items is not known
   std::size_t expected_bytes_ = 0;  ///< of values known to be large, read whole
@@ -504,6 +513,7 @@ Result<void> StoreProtocol::age(const std::string& user, std::span<const Digest>
   std::vector<std::uint8_t> flags(digests.size());
   std::vector<std::uint8_t> scratch;
   for (const KeyRead& slice : read.reads) {
+    if (!slice.table.empty()) return ages_in_table(state_->tables, reader.window(), slice.table, digests, ages);
     std::fill(flags.begin(), flags.end(), std::uint8_t{0});
     Reader::mark(slice, digests, flags, scratch);
     const auto age = static_cast<std::uint8_t>(std::clamp<std::int64_t>(reader.newest() - slice.slice, 0, 254));

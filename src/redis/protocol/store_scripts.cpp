@@ -11,7 +11,6 @@ const Script& add() {
 local key = KEYS[1]
 local head = redis.call('GETRANGE', key, 0, 31)
 if #head == 0 then return false end
-if KEYS[2] and redis.call('EXISTS', KEYS[2]) == 0 then return false end
 if #head < 32 or string.sub(head, 1, 16) ~= ARGV[1] then return head end
 local items, length = ARGV[2], redis.call('STRLEN', key)
 local filter, ends = head, 0
@@ -126,34 +125,6 @@ return 1
   return script;
 }
 
-const Script& open_slice() {
-  static const Script script(R"lua(
-local list = redis.call('GET', KEYS[2])
-if not list then return -3 end
-if string.sub(list, 1, 16) ~= ARGV[1] then return -2 end
-local there = redis.call('EXISTS', KEYS[1]) == 1
-local slice, listed = ARGV[2], false
-local same_length = string.sub(list, 5, 8) == ARGV[7] or #list > 8000
-local oldest = struct.unpack('<I8', ARGV[6])
-local kept = {}
-for at = 17, #list, 8 do
-  local entry = string.sub(list, at, at + 7)
-  if entry == slice then listed = true end
-  if not same_length or struct.unpack('<I8', entry) >= oldest then kept[#kept + 1] = entry end
-end
-if there and listed then return 0 end
-if listed then return -1 end
-if not there then
-  if ARGV[3] == '' then return 0 end
-  redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
-end
-redis.call('SET', KEYS[2], ARGV[1] .. table.concat(kept) .. slice, 'PX', ARGV[5])
-if there then return 0 end
-return 1
-)lua");
-  return script;
-}
-
 const Script& swap_whole() {
   static const Script script(R"lua(
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -190,18 +161,6 @@ elseif ARGV[3] == '' then
 else
   redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 end
-return 1
-)lua");
-  return script;
-}
-
-const Script& swap_identity() {
-  static const Script script(R"lua(
-local value = redis.call('GET', KEYS[1])
-if (value and string.sub(value, 1, 16) or '') ~= ARGV[1] then return 0 end
-local rest = ''
-if value and ARGV[3] == '1' then rest = string.sub(value, 17) end
-redis.call('SET', KEYS[1], ARGV[2] .. rest, 'PX', ARGV[4])
 return 1
 )lua");
   return script;

@@ -6,9 +6,9 @@
 
 namespace seenby::redis::scripts {
 
-/// KEYS: filter [, list of slices]. ARGV: identity, items (block number of 4 bytes and mask of 32 each), TTL in ms or
+/// KEYS: filter. ARGV: identity, items (block number of 4 bytes and mask of 32 each), TTL in ms or
 /// "". Returns {items that changed bits, item count, value's size}; the header when the identity is another; false when
-/// the filter or the list is missing; the error DAMAGED when the value is not as long as its headers say.
+/// the filter is missing; the error DAMAGED when the value is not as long as its headers say.
 [[nodiscard]] const Script& add();
 
 /// KEYS: filter. ARGV: identity, sequence (or "-1": keep the old filters in any case), new filter, TTL in ms or "", how
@@ -26,22 +26,12 @@ namespace seenby::redis::scripts {
 /// others hold more than the history, and nothing was done; else as `replace`.
 [[nodiscard]] const Script& merge();
 
-/// KEYS: filter of a slice, list of slices. ARGV: list's identity, slice number, new filter or "", filter's TTL in ms,
-/// list's TTL in ms, oldest slice to keep listed, slice seconds as in the list (slices of another length are kept).
-/// Creates the slice if it is not there, and lists it. Returns 1 (created), 0 (was there, or nothing to create), -1
-/// (listed but lost), -2 (the list is another), -3 (no list).
-[[nodiscard]] const Script& open_slice();
-
 /// KEYS: filter. ARGV: whole old value, whole new value. Returns 1, or 0 when the value is another.
 [[nodiscard]] const Script& swap_whole();
 
 /// KEYS: filter or list of slices. ARGV: slices to remove beside those that are listed. Removes all; returns how many
 /// keys there were.
 [[nodiscard]] const Script& forget();
-
-/// KEYS: key. ARGV: expected first 16 bytes ("" for absent), new first 16 bytes, "1" to keep what follows them or "0",
-/// TTL in ms. Returns 1 or 0.
-[[nodiscard]] const Script& swap_identity();
 
 /// KEYS: hides. ARGV: whole old value, whole new value, "" for absent. Returns 1, or 0 when the value is another.
 [[nodiscard]] const Script& swap_value();

@@ -3,14 +3,19 @@
 
 #include "redis/protocol/store_state.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <stdexcept>
 
+#include "redis/protocol/expiry.hpp"
 #include "redis/protocol/user_tag.hpp"
 #include "seenby/sizing.hpp"
 
 namespace seenby::redis {
 namespace {
 
+/// A window outlives its last lookup by this much, so that clocks may differ.
+constexpr std::int64_t clock_slack_seconds = 60;
 constexpr std::size_t local_whole_read_bytes = std::size_t{256} << 10;
 constexpr std::size_t remote_whole_read_bytes = std::size_t{16} << 10;
 
@@ -25,6 +30,7 @@ StoreState::StoreState(std::shared_ptr<Executor> client, const StorePolicy& stor
       timeout(options.timeout.value_or(executor ? executor->default_timeout() : std::chrono::milliseconds{1000})),
       slices(policy),
       fpr(slices.per_filter_fpr(policy)),
+      tables{hash, policy.seed, sizing::split_budget(policy.wrong_hide_rate, policy.users_per_request)},
       shapes(options.remembered_users) {
   if (!executor) throw std::invalid_argument("seenby::redis: expected an executor, got none");
   require_prefix(options.prefix);
@@ -38,6 +44,43 @@ StoreState::StoreState(std::shared_ptr<Executor> client, const StorePolicy& stor
       options.whole_read_bytes.value_or(executor->is_local() ? local_whole_read_bytes : remote_whole_read_bytes);
   // A header must always fit.
   whole_read_bytes = std::max<std::size_t>(whole_read_bytes, 64);
+}
+
+std::vector<SlicedDigest> StoreState::in_window(std::span<const Digest> digests, std::span<const Time> when) const {
+  const std::int64_t newest = slices.newest(policy.clock);
+  std::vector<SlicedDigest> items;
+  items.reserve(digests.size());
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    const std::int64_t slice = when.empty() || !slices.windowed() ? newest : std::min(slices.number(when[i]), newest);
+    if (slice > newest - slices.tested()) items.push_back({digests[i], slice});
+  }
+  std::sort(items.begin(), items.end(), [](const SlicedDigest& a, const SlicedDigest& b) {
+    return a.digest.value != b.digest.value ? a.digest.value < b.digest.value : a.slice > b.slice;
+  });
+  const auto same = [](const SlicedDigest& a, const SlicedDigest& b) { return a.digest.value == b.digest.value; };
+  items.erase(std::unique(items.begin(), items.end(), same), items.end());
+  return items;
+}
+
+std::string StoreState::refresh_ttl_text() const {
+  const bool refreshed = !slices.windowed() && options.time_to_live == TimeToLive::refreshed;
+  return refreshed ? std::to_string(px(options.ttl)) : std::string{};
+}
+
+std::int64_t StoreState::table_ttl(std::int64_t newest) const {
+  if (!slices.windowed()) return options.time_to_live == TimeToLive::none ? 0 : px(options.ttl);
+  const std::int64_t length = slices.slice_seconds();
+  if (length > std::chrono::seconds(std::chrono::hours{24 * 36'525}).count()) return px(std::chrono::seconds::max());
+  // A clock that jumped ahead must not let a table expire at once: the time is one of the newest slice's.
+  const std::int64_t latest = std::max(newest, slices.newest(policy.clock));
+  const std::int64_t time = std::clamp(now().time_since_epoch().count(), latest * length, (latest + 1) * length - 1);
+  const std::int64_t end = (newest + slices.tested()) * length + clock_slack_seconds;
+  return std::max<std::int64_t>(1, end - time) * 1000;
+}
+
+std::string StoreState::table_ttl_text(std::int64_t newest) const {
+  if (!slices.windowed()) return refresh_ttl_text();
+  return std::to_string(table_ttl(newest));
 }
 
 void StoreState::learn_kind(const Reply& reply) const {

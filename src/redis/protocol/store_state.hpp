@@ -13,6 +13,7 @@
 #include "redis/protocol/replies.hpp"
 #include "redis/protocol/shape_cache.hpp"
 #include "redis/protocol/store_value.hpp"
+#include "redis/protocol/table_value.hpp"
 #include "redis/transport/script.hpp"
 #include "seenby/redis/store.hpp"
 #include "seenby/stores/slice_clock.hpp"
@@ -29,7 +30,8 @@ struct StoreState {
   HashIdentity hash;
   std::chrono::milliseconds timeout;
   detail::SliceClock slices;
-  double fpr;  ///< of one filter
+  double fpr;          ///< of one filter
+  TablePolicy tables;  ///< of one table
   std::size_t whole_read_bytes;
   mutable ShapeCache shapes;
   mutable std::atomic<bool> any_large{false};  ///< some value was over 16 KiB: lookups ask `shapes`
@@ -39,10 +41,26 @@ struct StoreState {
   std::atomic<std::uint64_t> growths{0};
   std::atomic<std::uint64_t> rebuilds{0};
   std::atomic<std::uint64_t> over_budget{0};
+  std::atomic<std::uint64_t> slices_dropped{0};
   mutable std::mutex capacities_mutex;
   mutable std::map<std::pair<std::uint64_t, double>, std::uint64_t> capacities;
 
   [[nodiscard]] Time now() const { return policy.clock ? policy.clock() : system_time(); }
+  /// The window of now.
+  [[nodiscard]] detail::SliceWindow window() const {
+    if (!slices.windowed()) return {};
+    return {slices.newest(policy.clock), slices.slice_seconds(), static_cast<std::uint8_t>(slices.tested() - 1)};
+  }
+  /// The items that are in the window, each once and in the newest of its slices; `when` has a time for each, or none
+  /// where all were seen now.
+  [[nodiscard]] std::vector<SlicedDigest> in_window(std::span<const Digest> digests, std::span<const Time> when) const;
+  /// What a write sets a key's time to live to, in milliseconds; empty to leave it.
+  [[nodiscard]] std::string refresh_ttl_text() const;
+  /// The time to live of a table whose newest slice this is: until that has left the window. In milliseconds; 0: none.
+  [[nodiscard]] std::int64_t table_ttl(std::int64_t newest) const;
+  /// As `table_ttl`, of a table that is replaced: empty to leave it.
+  [[nodiscard]] std::string table_ttl_text(std::int64_t newest) const;
+
   /// The kind of items that the store's digests are of, once this process has read or written it: it is asked once.
   mutable std::atomic<std::uint8_t> kind{0};
   [[nodiscard]] std::string kind_key() const { return options.prefix + "items"; }

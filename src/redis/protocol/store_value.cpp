@@ -15,9 +15,6 @@
 namespace seenby::redis {
 namespace {
 
-/// High half 0xD: a list of slices; low half: version 1. (0xB is a filter, 0xC a container.)
-constexpr unsigned char slice_list_magic = 0xD1;
-
 std::span<const std::byte> bytes_of(std::string_view text) noexcept { return std::as_bytes(std::span(text)); }
 
 Error mismatch(std::string message) { return {ErrorCode::parameter_mismatch, std::move(message)}; }
@@ -116,28 +113,12 @@ Result<SliceList> SliceList::decode(std::string_view value) {
     return Error{ErrorCode::truncated, message.append(std::to_string(value.size())).append(" bytes")};
   }
   SliceList list;
-  list.identity_ = identity_of(value);
-  list.building_ = (static_cast<unsigned char>(value[1]) & building_mark) != 0;
   const std::byte* bytes = bytes_of(value).data();
   list.slice_seconds_ = detail::load_le<std::uint32_t>(bytes + 4);
   for (std::size_t at = identity_bytes; at < value.size(); at += 8) {
     list.slices_.push_back(static_cast<std::int64_t>(detail::load_le<std::uint64_t>(bytes + at)));
   }
   return list;
-}
-
-std::string SliceList::make(std::int64_t slice_seconds, bool building) {
-  std::string value(identity_bytes, '\0');
-  const auto bytes = std::as_writable_bytes(std::span(value));
-  bytes[0] = static_cast<std::byte>(slice_list_magic);
-  bytes[1] = static_cast<std::byte>(building ? building_mark : 0);
-  detail::store_le(bytes.data() + 4, static_cast<std::uint32_t>(slice_seconds));
-  detail::store_le(bytes.data() + 8, detail::random_generation());
-  return value;
-}
-
-bool SliceList::lists(std::int64_t slice) const noexcept {
-  return std::find(slices_.begin(), slices_.end(), slice) != slices_.end();
 }
 
 std::string packed_number(std::int64_t number) {

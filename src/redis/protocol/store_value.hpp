@@ -58,23 +58,19 @@ std::size_t insert_into_first(std::string& value, const FilterHeader& header, st
 /// Marks a fresh frame as building.
 void mark_building(std::string& frame) noexcept;
 
-/// The list of a windowed user's slices: 16 bytes of identity (0xD1, mark, 0, 0, slice seconds, generation), then
-/// slice numbers of 8 bytes.
+/// High half 0xD: a list of slices; low half: version 1. (0xB is a filter, 0xC a container.)
+inline constexpr unsigned char slice_list_magic = 0xD1;
+
+/// What version 1 kept for a windowed user, the list of their slices: 16 bytes of identity (0xD1, mark, 0, 0, slice
+/// seconds, generation), then slice numbers of 8 bytes.
 class SliceList {
  public:
   [[nodiscard]] static Result<SliceList> decode(std::string_view value);
-  /// A new one, empty.
-  [[nodiscard]] static std::string make(std::int64_t slice_seconds, bool building);
 
-  [[nodiscard]] bool building() const noexcept { return building_; }
   [[nodiscard]] std::span<const std::int64_t> slices() const noexcept { return slices_; }
-  [[nodiscard]] bool lists(std::int64_t slice) const noexcept;
-  [[nodiscard]] const std::string& identity() const noexcept { return identity_; }
   [[nodiscard]] std::int64_t slice_seconds() const noexcept { return slice_seconds_; }
 
  private:
-  std::string identity_;
-  bool building_ = false;
   std::int64_t slice_seconds_ = 0;
   std::vector<std::int64_t> slices_;
 };

@@ -10,6 +10,7 @@
 #include "redis/protocol/expiry.hpp"
 #include "redis/protocol/store_scripts.hpp"
 #include "redis/protocol/store_writer.hpp"
+#include "redis/protocol/table_writer.hpp"
 #include "seenby/detail/bits.hpp"
 #include "seenby/filters/layout/split_block.hpp"
 
@@ -18,8 +19,6 @@ namespace {
 
 /// Values too large for Redis to handle quickly: SET and the copies of a script take milliseconds each.
 constexpr std::uint64_t largest_value_bytes = std::uint64_t{128} << 20;
-/// A listed slice outlives its last lookup by this much, so that clocks may differ.
-constexpr std::int64_t clock_slack_seconds = 60;
 constexpr int bulk_attempts = 4;
 
 }  // namespace
@@ -31,30 +30,10 @@ std::vector<Digest> distinct(std::span<const Digest> digests) {
   return out;
 }
 
-Result<RecordOutcome> StoreWriter::record(std::span<const Digest> digests, ItemKind kind, std::optional<Time> when) {
-  if (auto right = state_.claim_kind(kind, step_deadline()); !right) return std::move(right).error();
-  const std::int64_t newest = newest_slice();
-  const std::int64_t slice = when ? std::min(state_.slices.number(*when), newest) : newest;
-  if (slice <= newest - state_.slices.tested()) return RecordOutcome{};
-  return record_in(slice, digests);
-}
-
-Result<RecordOutcome> StoreWriter::record_in(std::int64_t slice, std::span<const Digest> digests) {
-  if (!state_.slices.windowed()) return add({.key = key_, .list = {}, .slice = 0}, digests);
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
-    lost_slice_ = false;
-    auto outcome = add(slice_target(slice), digests);
-    if (outcome || !lost_slice_) return outcome;
-    if (auto rebuilt = rebuild_window(); !rebuilt) return std::move(rebuilt).error();
-  }
-  return conflict();
-}
+Result<RecordOutcome> StoreWriter::record(std::span<const Digest> digests) { return add(digests); }
 
 Result<void> StoreWriter::create() {
-  const std::string value = state_.slices.windowed() ? SliceList::make(state_.slices.slice_seconds(), false)
-                                                     : first_frame(state_.policy.initial_items);
-  const std::int64_t ttl = state_.slices.windowed() ? list_ttl() : creation_ttl();
-  auto put = put_if_absent(key_, value, ttl);
+  auto put = put_if_absent(key_, first_frame(state_.policy.initial_items), creation_ttl());
   if (!put) return std::move(put).error();
   return {};
 }
@@ -66,7 +45,6 @@ Result<bool> StoreWriter::forget() {
     // One slice more on either side, for clocks that differ.
     const std::int64_t newest = state_.slices.newest(state_.policy.clock);
     for (std::int64_t slice = newest + 1; slice >= newest - state_.slices.tested(); --slice) {
-      state_.shapes.forget(state_.slice_key(key_, slice));
       slices.push_back(std::to_string(slice));
     }
   }
@@ -77,11 +55,11 @@ Result<bool> StoreWriter::forget() {
   return *reply->integer() > 0;
 }
 
-Result<RecordOutcome> StoreWriter::add(const Target& target, std::span<const Digest> digests) {
+Result<RecordOutcome> StoreWriter::add(std::span<const Digest> digests) {
   RecordOutcome total;
   for (std::size_t at = 0; at < digests.size() || at == 0;) {
     std::size_t count = digests.size() - at;
-    auto done = add_some(target, digests.subspan(at), count);
+    auto done = add_some(digests.subspan(at), count);
     if (!done) return std::move(done).error();
     total.newly_added += done->newly_added;
     total.grew = total.grew || done->grew;
@@ -90,22 +68,22 @@ Result<RecordOutcome> StoreWriter::add(const Target& target, std::span<const Dig
   return total;
 }
 
-Result<RecordOutcome> StoreWriter::add_some(const Target& target, std::span<const Digest> digests, std::size_t& count) {
+Result<RecordOutcome> StoreWriter::add_some(std::span<const Digest> digests, std::size_t& count) {
   int bulk = 0;
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     if (deadline_.passed()) break;
-    const auto head = known_head(target.key);
+    const auto head = known_head(key_);
     Attempt outcome = std::optional<RecordOutcome>{};
     count = digests.size();
     if (head && !head->frame.building && must_grow(*head, digests.size())) {
-      outcome = add_to_full(target, digests);
+      outcome = add_to_full(digests);
     } else if (head && bulk < bulk_attempts && is_bulk(*head, digests.size())) {
       ++bulk;
-      outcome = add_by_swap(target, *head, digests);
+      outcome = add_by_swap(*head, digests);
     } else {
       // Without a known header the script is a question: nothing is added yet.
       if (head) count = std::min(digests.size(), items_in_one_script);
-      outcome = add_by_script(target, head, digests.first(count));
+      outcome = add_by_script(head, digests.first(count));
     }
     if (!outcome) return std::move(outcome).error();
     if (*outcome) return **outcome;
@@ -132,90 +110,50 @@ std::string StoreWriter::packed(const FilterHeader& header, std::span<const Dige
   return out;
 }
 
-StoreWriter::Attempt StoreWriter::add_by_script(const Target& target, const std::optional<Head>& head,
-                                                std::span<const Digest> digests) {
+StoreWriter::Attempt StoreWriter::add_by_script(const std::optional<Head>& head, std::span<const Digest> digests) {
   const std::string items = head ? packed(head->frame.header, digests) : std::string{};
-  const std::string ttl = refresh_ttl_text();
+  const std::string ttl = state_.refresh_ttl_text();
   const std::array<std::string_view, 3> arguments{head ? std::string_view(head->identity) : std::string_view{}, items,
                                                   ttl};
-  auto reply = run_add(target, arguments);
-  if (!reply && reply.error().code == ErrorCode::truncated) return heal(target, digests, reply.error());
+  auto reply = run_add(arguments);
+  if (!reply && reply.error().code == ErrorCode::truncated) return heal(digests, reply.error());
   if (!reply) return std::move(reply).error();
-  if (reply->is_nil()) return add_to_missing(target, digests);
+  if (reply->is_nil()) return add_to_missing(digests);
   if (reply->string() != nullptr) {
-    auto learnt = learn(target.key, *reply->string());
-    if (!learnt) return heal(target, digests, learnt.error());
+    auto learnt = learn(key_, *reply->string());
+    if (!learnt) return heal(digests, learnt.error());
     return learnt;
   }
-  auto added = take_added(target, head, *reply);
+  auto added = take_added(head, *reply);
   if (!added) return std::move(added).error();
   return std::optional(*added);
 }
 
-Result<RecordOutcome> StoreWriter::take_added(const Target& target, const std::optional<Head>& head,
-                                              const Reply& reply) {
+Result<RecordOutcome> StoreWriter::take_added(const std::optional<Head>& head, const Reply& reply) {
   const auto* numbers = reply.array();
-  if (!head || numbers == nullptr || numbers->size() != 3) return unexpected(reply, "three numbers", target.key);
+  if (!head || numbers == nullptr || numbers->size() != 3) return unexpected(reply, "three numbers", key_);
   const std::int64_t* added = (*numbers)[0].integer();
   const std::int64_t* count = (*numbers)[1].integer();
-  if (added == nullptr || count == nullptr || *added < 0) return unexpected(reply, "three numbers", target.key);
-  update_items(target.key, *head, static_cast<std::uint32_t>(*count));
+  if (added == nullptr || count == nullptr || *added < 0) return unexpected(reply, "three numbers", key_);
+  update_items(key_, *head, static_cast<std::uint32_t>(*count));
   return RecordOutcome{.newly_added = static_cast<std::size_t>(*added), .grew = false};
 }
 
-void StoreWriter::append_add(const Target& target, std::span<const std::string_view> arguments,
-                             std::vector<Command>& batch, std::vector<const Script*>& called) const {
-  const std::array<std::string_view, 2> keys{target.key, target.list};
-  const auto used = std::span(keys).first(target.list.empty() ? 1 : 2);
-  batch.push_back(scripts::add().call(used, arguments));
-  called.push_back(&scripts::add());
-  if (target.list.empty() || !watch_slices_) return;
-  batch.emplace_back().add("GET").add_key(target.list);
-  Command& exists = batch.emplace_back().add("EXISTS").add_key(state_.slice_key(key_, target.newest));
-  for (std::int64_t slice = target.newest - 1; slice > target.newest - state_.slices.tested(); --slice) {
-    exists.add(state_.slice_key(key_, slice));
+Result<Reply> StoreWriter::run_add(std::span<const std::string_view> arguments) {
+  auto reply = run(scripts::add(), key_, arguments);
+  // The script's own word for a value of another length than its headers say.
+  if (!reply && reply.error().message.starts_with("DAMAGED")) {
+    return Error{ErrorCode::truncated, std::move(reply).error().message};
   }
-  called.resize(batch.size(), nullptr);
+  return reply;
 }
 
-Result<Reply> StoreWriter::run_add(const Target& target, std::span<const std::string_view> arguments) {
-  std::vector<Command> batch;
-  std::vector<const Script*> called;
-  append_add(target, arguments, batch, called);
-  auto replies = execute_scripts(*state_.executor, batch, called, step_deadline());
-  if (!replies) return named(std::move(replies).error(), target.key);
-  for (const Reply& reply : *replies) {
-    const Error* error = reply.error();
-    if (error == nullptr) continue;
-    // The script's own word for a value of another length than its headers say.
-    const bool truncated = error->message.starts_with("DAMAGED");
-    return named(truncated ? Error{ErrorCode::truncated, error->message} : *error, target.key);
-  }
-  if (batch.size() > 1 && slices_lost(target, (*replies)[1], (*replies)[2])) {
-    lost_slice_ = true;
-    return Error{ErrorCode::conflict, "seenby::redis: a slice of the window was evicted"};
-  }
-  return std::move(replies->front());
-}
-
-bool StoreWriter::slices_lost(const Target& target, const Reply& list, const Reply& existing) const {
-  if (list.string() == nullptr || existing.integer() == nullptr) return false;
-  const auto decoded = SliceList::decode(*list.string());
-  if (!decoded) return is_damage(decoded.error());
-  if (decoded->building()) return false;
-  const auto slices = decoded->slices();
-  const auto listed = std::count_if(slices.begin(), slices.end(), [&](std::int64_t slice) {
-    return slice <= target.newest && slice > target.newest - state_.slices.tested();
-  });
-  return listed > *existing.integer();
-}
-
-StoreWriter::Attempt StoreWriter::add_to_full(const Target& target, std::span<const Digest> digests) {
-  auto value = read_value(target.key);
+StoreWriter::Attempt StoreWriter::add_to_full(std::span<const Digest> digests) {
+  auto value = read_value(key_);
   if (!value) return std::move(value).error();
-  if (!*value) return add_to_missing(target, digests);
+  if (!*value) return add_to_missing(digests);
   const auto frames = decode_frames(**value, state_.hash);
-  if (!frames) return heal(target, digests, frames.error());
+  if (!frames) return heal(digests, frames.error());
   const auto held = [&](Digest digest) {
     const auto* const bytes = std::as_bytes(std::span(**value)).data();
     return std::any_of(frames->begin(), frames->end(), [&](const Frame& frame) {
@@ -225,55 +163,54 @@ StoreWriter::Attempt StoreWriter::add_to_full(const Target& target, std::span<co
   std::vector<Digest> fresh = distinct(digests);
   std::erase_if(fresh, held);
   const Head head{frames->front(), identity_of(**value)};
-  if (must_grow(head, fresh.size())) return grow(target, head, fresh);
+  if (must_grow(head, fresh.size())) return grow(head, fresh);
   // Also when none is left: the sequence tells a builder that read the history before that something was recorded.
   std::optional<RecordOutcome> total{RecordOutcome{}};
   for (std::size_t at = 0; at == 0 || at < fresh.size(); at += items_in_one_script) {
     const auto rest = std::span(fresh).subspan(at);
-    auto added = add_by_script(target, head, rest.first(std::min(rest.size(), items_in_one_script)));
+    auto added = add_by_script(head, rest.first(std::min(rest.size(), items_in_one_script)));
     if (!added || !*added) return added;
     total->newly_added += (*added)->newly_added;
   }
   return total;
 }
 
-StoreWriter::Attempt StoreWriter::add_by_swap(const Target& target, const Head& head, std::span<const Digest> digests) {
+StoreWriter::Attempt StoreWriter::add_by_swap(const Head& head, std::span<const Digest> digests) {
   Command get;
-  get.add("GET").add_key(target.key);
+  get.add("GET").add_key(key_);
   auto reply = execute_one(*state_.executor, get, step_deadline());
-  if (!reply) return named(std::move(reply).error(), target.key);
+  if (!reply) return named(std::move(reply).error(), key_);
   std::string* value = reply->string();
-  if (value == nullptr) return add_to_missing(target, digests);
+  if (value == nullptr) return add_to_missing(digests);
   auto frames = decode_frames(*value, state_.hash);
-  if (!frames) return heal(target, digests, frames.error());
+  if (!frames) return heal(digests, frames.error());
   const Frame* const frame = &frames->front();
   const std::string identity = identity_of(*value);
-  if (identity != head.identity) return learn(target.key, std::string_view(*value).substr(0, header_bytes));
+  if (identity != head.identity) return learn(key_, std::string_view(*value).substr(0, header_bytes));
   const FilterHeader before = frame->header;
   const std::size_t added = insert_into_first(*value, before, digests);
   const std::string sequence = std::to_string(before.sequence);
-  const std::string ttl = frame->building ? std::string{} : refresh_ttl_text();
+  const std::string ttl = frame->building ? std::string{} : state_.refresh_ttl_text();
   const std::array<std::string_view, 4> arguments{identity, sequence, *value, ttl};
-  auto swapped = run(scripts::swap(), target.key, arguments);
+  auto swapped = run(scripts::swap(), key_, arguments);
   if (!swapped) return std::move(swapped).error();
-  if (swapped->is_nil()) return add_to_missing(target, digests);
-  if (swapped->string() != nullptr) return learn(target.key, *swapped->string());
-  if (swapped->integer() == nullptr) return unexpected(*swapped, "0 or 1", target.key);
+  if (swapped->is_nil()) return add_to_missing(digests);
+  if (swapped->string() != nullptr) return learn(key_, *swapped->string());
+  if (swapped->integer() == nullptr) return unexpected(*swapped, "0 or 1", key_);
   if (*swapped->integer() == 0) return std::optional<RecordOutcome>{};
-  update_items(target.key, head, static_cast<std::uint32_t>(before.items + added));
+  update_items(key_, head, static_cast<std::uint32_t>(before.items + added));
   return std::optional(RecordOutcome{.newly_added = added, .grew = false});
 }
 
-StoreWriter::Attempt StoreWriter::add_to_missing(const Target& target, std::span<const Digest> digests) {
-  state_.shapes.forget(target.key);
-  if (!target.list.empty()) return open_slice(target, digests);
-  if (history_) return create_from_history(target, digests);
+StoreWriter::Attempt StoreWriter::add_to_missing(std::span<const Digest> digests) {
+  state_.shapes.forget(key_);
+  if (history_) return create_from_history(digests);
   std::string value = first_frame(std::max<std::uint64_t>(state_.policy.initial_items, distinct(digests).size()));
   const std::size_t added = insert_fresh(value, digests);
-  auto put = put_if_absent(target.key, value, creation_ttl());
+  auto put = put_if_absent(key_, value, creation_ttl());
   if (!put) return std::move(put).error();
   if (!*put) return std::optional<RecordOutcome>{};
-  remember_fresh(target.key, value);
+  remember_fresh(key_, value);
   return std::optional(RecordOutcome{.newly_added = added, .grew = false});
 }
 
@@ -367,38 +304,17 @@ std::size_t StoreWriter::insert_fresh(std::string& value, std::span<const Digest
   return insert_into_first(value, frame->header, digests);
 }
 
-Result<std::vector<Digest>> StoreWriter::history_of(const Target& target) const {
-  const std::int64_t newest = newest_slice();
-  auto read = history_(state_.slices.window_start(newest));
+Result<std::vector<Digest>> StoreWriter::read_history() const {
+  auto read = history_(all_time);
   if (!read) return std::move(read).error();
   std::vector<Digest> digests;
   digests.reserve(read->size());
-  for (const SeenDigest& seen : *read) {
-    if (target.list.empty() || std::min(state_.slices.number(seen.seen_at), newest) == target.slice) {
-      digests.push_back(seen.digest);
-    }
-  }
+  for (const SeenDigest& seen : *read) digests.push_back(seen.digest);
   return digests;
 }
 
 std::int64_t StoreWriter::creation_ttl() const {
   return state_.options.time_to_live == TimeToLive::none ? 0 : px(state_.options.ttl);
-}
-
-std::string StoreWriter::refresh_ttl_text() const {
-  const bool refreshed = !state_.slices.windowed() && state_.options.time_to_live == TimeToLive::refreshed;
-  return refreshed ? std::to_string(creation_ttl()) : std::string{};
-}
-
-std::int64_t StoreWriter::slice_ttl(std::int64_t slice) const {
-  const std::int64_t length = state_.slices.slice_seconds();
-  if (length > std::chrono::seconds(std::chrono::hours{24 * 36'525}).count()) return px(std::chrono::seconds::max());
-  // A clock that jumped ahead must not let a slice expire at once: the time is one of the newest slice's.
-  const std::int64_t newest = newest_slice();
-  const std::int64_t now =
-      std::clamp(state_.now().time_since_epoch().count(), newest * length, (newest + 1) * length - 1);
-  const std::int64_t end = (slice + state_.slices.tested()) * length + clock_slack_seconds;
-  return std::max<std::int64_t>(1, end - now) * 1000;
 }
 
 Error StoreWriter::conflict() const {
@@ -416,14 +332,27 @@ StoreProtocol::~StoreProtocol() = default;
 
 Result<RecordOutcome> StoreProtocol::record(const std::string& user, std::span<const Digest> digests, ItemKind kind,
                                             const ReadSeen& history, std::optional<Time> when) {
-  auto outcome = StoreWriter(*state_, user, history).record(digests, kind, when);
+  Result<RecordOutcome> outcome = RecordOutcome{};
+  if (auto right = state_->claim_kind(kind, Deadline::after(state_->timeout)); !right) {
+    outcome = std::move(right).error();
+  } else if (state_->slices.windowed()) {
+    const std::vector<Time> times(when ? digests.size() : 0, when.value_or(Time{}));
+    const std::vector<SlicedDigest> items = state_->in_window(digests, times);
+    if (!items.empty() || digests.empty()) outcome = TableWriter(*state_, user, history).record(items);
+  } else {
+    outcome = StoreWriter(*state_, user, history).record(digests);
+  }
   (outcome ? state_->records : state_->write_failures).fetch_add(digests.size(), std::memory_order_relaxed);
   return outcome;
 }
 
-Result<void> StoreProtocol::create(const std::string& user) { return StoreWriter(*state_, user, {}).create(); }
+Result<void> StoreProtocol::create(const std::string& user) {
+  if (state_->slices.windowed()) return TableWriter(*state_, user, {}).create();
+  return StoreWriter(*state_, user, {}).create();
+}
 Result<bool> StoreProtocol::forget(const std::string& user) { return StoreWriter(*state_, user, {}).forget(); }
 Result<void> StoreProtocol::rebuild(const std::string& user, const ReadSeen& history) {
+  if (state_->slices.windowed()) return TableWriter(*state_, user, history).rebuild();
   return StoreWriter(*state_, user, history).rebuild();
 }
 
@@ -443,7 +372,7 @@ StoreCounters StoreProtocol::counters() const noexcept {
           .growths = read(state_->growths),
           .rebuilds = read(state_->rebuilds),
           .over_budget = read(state_->over_budget),
-          .slices_dropped = 0};
+          .slices_dropped = read(state_->slices_dropped)};
 }
 
 std::string StoreProtocol::key_of(std::string_view user) const { return state_->key_of(user); }

@@ -28,10 +28,7 @@ class StoreWriter {
         history_(history),
         deadline_(Deadline::after(history ? state.options.rebuild_timeout : state.timeout)) {}
 
-  /// What was seen at a time before the window is not stored.
-  Result<RecordOutcome> record(std::span<const Digest> digests, ItemKind kind, std::optional<Time> when);
-  /// In a slice of the window; 0 without one.
-  Result<RecordOutcome> record_in(std::int64_t slice, std::span<const Digest> digests);
+  Result<RecordOutcome> record(std::span<const Digest> digests);
 
   Result<void> create();
 
@@ -42,9 +39,9 @@ class StoreWriter {
   // Adding in steps that share round trips with those of other users: store_many.cpp
 
   struct Step;
-  /// What a step came to: it is done, asks once more, or needs round trips of its own (`record_in`).
+  /// What a step came to: it is done, asks once more, or needs round trips of its own (`record`).
   enum class Next : std::uint8_t { done, again, alone };
-  [[nodiscard]] Step step_in(std::int64_t slice, std::span<const Digest> digests) const;
+  [[nodiscard]] Step step(std::span<const Digest> digests) const;
   /// Appends the step's commands; false when it needs round trips of its own.
   bool plan(Step& step, std::vector<Command>& batch, std::vector<const Script*>& called) const;
   Next take(Step& step, std::span<const Reply> replies, Result<RecordOutcome>& outcome);
@@ -58,13 +55,6 @@ class StoreWriter {
   /// A lost race is run again this often, within the deadline; each round trip of a rival is progress of that rival.
   static constexpr int most_attempts = 256;
 
-  /// Where items go: a filter's key and, with a window, its slice and the user's list.
-  struct Target {
-    std::string key;
-    std::string list;  ///< empty without a window
-    std::int64_t slice = 0;
-    std::int64_t newest = 0;  ///< of the slices that must be there if they are listed
-  };
   /// A filter's first header, and its identity as in the value.
   struct Head {
     Frame frame;
@@ -75,13 +65,13 @@ class StoreWriter {
 
   // Adding: store_write.cpp
 
-  Result<RecordOutcome> add(const Target& target, std::span<const Digest> digests);
+  Result<RecordOutcome> add(std::span<const Digest> digests);
 
   /// Adds the first items of the batch and sets `count` to how many; all, unless a script would be too long.
-  Result<RecordOutcome> add_some(const Target& target, std::span<const Digest> digests, std::size_t& count);
+  Result<RecordOutcome> add_some(std::span<const Digest> digests, std::size_t& count);
 
   /// The filter has no room for all of the items: those that it holds already need none.
-  Attempt add_to_full(const Target& target, std::span<const Digest> digests);
+  Attempt add_to_full(std::span<const Digest> digests);
 
   [[nodiscard]] bool must_grow(const Head& head, std::size_t more) const;
 
@@ -92,39 +82,34 @@ class StoreWriter {
            head.frame.header.shape.bytes() < 35 * std::uint64_t{head.frame.header.shape.hash_count} * items;
   }
 
-  Attempt add_by_script(const Target& target, const std::optional<Head>& head, std::span<const Digest> digests);
+  Attempt add_by_script(const std::optional<Head>& head, std::span<const Digest> digests);
 
-  /// The add script; with a window also, in the same round trip, whether all listed slices are still there.
-  void append_add(const Target& target, std::span<const std::string_view> arguments, std::vector<Command>& batch,
-                  std::vector<const Script*>& called) const;
   /// What the add script says it added.
-  Result<RecordOutcome> take_added(const Target& target, const std::optional<Head>& head, const Reply& reply);
-  Result<Reply> run_add(const Target& target, std::span<const std::string_view> arguments);
-
-  [[nodiscard]] bool slices_lost(const Target& target, const Reply& list, const Reply& existing) const;
+  Result<RecordOutcome> take_added(const std::optional<Head>& head, const Reply& reply);
+  Result<Reply> run_add(std::span<const std::string_view> arguments);
 
   /// Read, set bits here, compare-and-swap on identity and sequence: for batches that would keep a script busy.
-  Attempt add_by_swap(const Target& target, const Head& head, std::span<const Digest> digests);
+  Attempt add_by_swap(const Head& head, std::span<const Digest> digests);
 
-  Attempt add_to_missing(const Target& target, std::span<const Digest> digests);
+  Attempt add_to_missing(std::span<const Digest> digests);
 
   // Creating from a history, growing, rebuilding: store_grow.cpp
 
   /// Marked first, read after: whatever is acknowledged once the mark is set is in the history that is then read, or
   /// on the marked filter itself.
-  Attempt create_from_history(const Target& target, std::span<const Digest> digests);
+  Attempt create_from_history(std::span<const Digest> digests);
 
-  Attempt grow(const Target& target, const Head& head, std::span<const Digest> digests);
+  Attempt grow(const Head& head, std::span<const Digest> digests);
 
   /// The filter, rebuilt from the history in the place of `head` (a full filter, one to rebuild, or a marked one).
-  Attempt replace_from_history(const Target& target, const Head& head, std::span<const Digest> digests);
+  Attempt replace_from_history(const Head& head, std::span<const Digest> digests);
 
   /// A damaged filter: rebuilt from the history if the value is still what was read.
-  Attempt heal(const Target& target, std::span<const Digest> digests, const Error& damage);
+  Attempt heal(std::span<const Digest> digests, const Error& damage);
 
   /// After a contended growth: merges a second reading of the history into the new filter and drops the old ones
   /// behind it, all of whose items that reading holds. If it fails the old ones stay, which is merely slower.
-  void compact(const Target& target, const std::string& value);
+  void compact(const std::string& value);
 
   /// What became of the filters that were replaced.
   enum class Kept : std::uint8_t { nothing = 0, raced = 1, history_knows_less = 2 };
@@ -134,45 +119,17 @@ class StoreWriter {
   [[nodiscard]] static std::string vouched(std::size_t known);
 
   /// Runs the replace script. Nothing: the race was lost.
-  Result<std::optional<Kept>> replace(const Target& target, const Head& head, const std::string& sequence,
-                                      const std::string& value, const std::string& limit);
+  Result<std::optional<Kept>> replace(const Head& head, const std::string& sequence, const std::string& value,
+                                      const std::string& limit);
 
   Attempt cannot_grow();
 
-  // Windows: store_window.cpp
-
-  [[nodiscard]] Target slice_target(std::int64_t slice) const;
-
-  /// The slice is not there, or its list is not: create what is new, and report what was lost.
-  Attempt open_slice(const Target& target, std::span<const Digest> digests);
-
-  Attempt lost();
-
-  Result<std::int64_t> run_open_slice(const Target& target, const std::string& identity, const std::string& value);
-
-  /// Marks a new list as building, reads the history after that, adds every slice's items, lists every slice there is,
-  /// then removes the mark. While it is set the user is `missing`.
-  Result<void> rebuild_window();
-
-  /// False when the list was replaced meanwhile.
-  Result<bool> fill_window(const std::string& list_identity);
-
-  /// By age. Asked after the mark was set: a slice made later is listed by its maker.
-  Result<std::vector<bool>> slices_that_exist(std::int64_t newest);
-
-  Result<bool> fill_slice(const Target& target, const std::string& list_identity, std::span<const Digest> digests);
-
-  Result<std::optional<SliceList>> read_list();
+  // What all of them use: store_write.cpp
 
   /// The whole value; nothing when there is none.
   Result<std::optional<std::string>> read_value(const std::string& key);
 
-  Result<bool> swap_identity(const std::string& expected, const std::string& value, bool keep_rest, std::int64_t ttl);
-
-  // What all of them use: store_write.cpp
-
   [[nodiscard]] Deadline step_deadline() const { return deadline_.earlier(Deadline::after(state_.timeout)); }
-  [[nodiscard]] std::int64_t newest_slice() const { return state_.slices.newest(state_.policy.clock); }
 
   /// What is known of a key's head without asking: what this process saw last.
   [[nodiscard]] std::optional<Head> known_head(const std::string& key) const;
@@ -195,19 +152,13 @@ class StoreWriter {
   [[nodiscard]] std::uint64_t scaled(std::uint64_t items) const {
     return static_cast<std::uint64_t>(std::ceil(static_cast<double>(items) * state_.policy.growth_factor));
   }
-  /// A user's or slice's first filter. Without a history half the budget is left to those that may follow in its chain.
+  /// A user's first filter. Without a history half the budget is left to those that may follow in its chain.
   [[nodiscard]] std::string first_frame(std::uint64_t items) const;
   std::size_t insert_fresh(std::string& value, std::span<const Digest> digests) const;
 
-  /// The history's digests, with a window those of the target's slice.
-  Result<std::vector<Digest>> history_of(const Target& target) const;
+  Result<std::vector<Digest>> read_history() const;
 
   [[nodiscard]] std::int64_t creation_ttl() const;
-  [[nodiscard]] std::string refresh_ttl_text() const;
-  /// Until the slice has left the window, in milliseconds.
-  [[nodiscard]] std::int64_t slice_ttl(std::int64_t slice) const;
-  [[nodiscard]] std::int64_t list_ttl() const { return slice_ttl(newest_slice()); }
-
   [[nodiscard]] Error conflict() const;
 
   [[nodiscard]] static Command put_command(const std::string& key, const std::string& value, std::int64_t ttl);
@@ -217,13 +168,10 @@ class StoreWriter {
   const ReadSeen& history_;
   Deadline deadline_;
   bool growable_ = true;
-  bool watch_slices_ = true;
-  bool lost_slice_ = false;
 };
 
 /// One filter's part of a record of many.
 struct StoreWriter::Step {
-  Target target;
   std::span<const Digest> digests;
   bool missing = false;        ///< there is no filter: one is put
   std::optional<Head> head{};  ///< of the filter that is added to

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -21,8 +22,10 @@
 
 #include "input_error.hpp"
 #include "redis/protocol/store_value.hpp"
+#include "redis/protocol/table_value.hpp"
 #include "report.hpp"
 #include "seenby/filters/bloom_filter_view.hpp"
+#include "seenby/filters/fingerprint/format.hpp"
 #include "seenby/filters/layout/classic.hpp"
 #include "seenby/filters/layout/split_block.hpp"
 #include "units.hpp"
@@ -39,7 +42,15 @@ struct FilterFigures {
   double estimated_fpr = 0;
 };
 
-/// One key: a filter's value, or a slice's.
+/// A table of fingerprints.
+struct TableFigures {
+  TableHeader header;
+  bool building = false;
+  std::uint64_t recent_items = 0;  ///< behind the table, not sorted in yet
+  double estimated_fpr = 0;
+};
+
+/// One key: a filter's value, a table's, or a slice's of version 1.
 struct KeyFigures {
   std::string key;
   std::int64_t slice = -1;  ///< -1 without a window
@@ -47,6 +58,7 @@ struct KeyFigures {
   std::int64_t memory_bytes = 0;  ///< MEMORY USAGE: with the key and the server's overhead
   std::int64_t ttl_milliseconds = -1;
   std::vector<FilterFigures> filters;
+  std::optional<TableFigures> table{};
 };
 
 /// Reads keys and reports what is wrong with them by name.
@@ -62,7 +74,7 @@ class Inspector {
                                in_quotes(key));
     }
     const std::string& value = text_of(replies[0], key);
-    if (store_.policy().window.count() == 0) return {figures_of(key, -1, replies)};
+    if (store_.policy().window.count() == 0 || redis::is_table(value)) return {figures_of(key, -1, replies)};
     const auto slices = value_of(redis::SliceList::decode(value));
     std::vector<KeyFigures> figures;
     for (const std::int64_t slice : slices.slices()) {
@@ -96,6 +108,10 @@ class Inspector {
     KeyFigures figures{.key = key, .slice = slice, .bytes = value.size(), .filters = {}};
     if (replies[1].integer() != nullptr) figures.ttl_milliseconds = *replies[1].integer();
     if (replies[2].integer() != nullptr) figures.memory_bytes = *replies[2].integer();
+    if (redis::is_table(value)) {
+      figures.table = table_figures_of(value, key);
+      return figures;
+    }
     auto frames = redis::decode_frames(value, hash_);
     if (!frames) {
       throw std::runtime_error(executor().name() + ": key " + in_quotes(key) + ": " +
@@ -106,6 +122,21 @@ class Inspector {
       const auto bytes = std::as_bytes(std::span(value)).subspan(frame.bits_at, frame.end() - frame.bits_at);
       figures.filters.push_back(figures_of(frame, std::vector<std::byte>(bytes.begin(), bytes.end())));
     }
+    return figures;
+  }
+
+  [[nodiscard]] TableFigures table_figures_of(std::string value, const std::string& key) const {
+    TableFigures figures{.header = {}, .building = redis::is_marked(value)};
+    if (const auto recent = redis::recent_place(value)) figures.recent_items = recent->used;
+    if (figures.building) value[1] = static_cast<char>(value[1] & ~redis::building_mark);
+    const auto table = decode_table(std::as_bytes(std::span(value)));
+    const auto same = table ? check_hash(table->header, store_.hasher()) : Result<void>(table.error());
+    if (!same) {
+      throw std::runtime_error(executor().name() + ": key " + in_quotes(key) + ": " +
+                               std::string(without_prefix(same.error().message)));
+    }
+    figures.header = table->header;
+    figures.estimated_fpr = table->table.estimated_fpr();
     return figures;
   }
 
@@ -159,6 +190,21 @@ nlohmann::ordered_json as_json(const FilterFigures& filter) {
           {"building", filter.building}};
 }
 
+nlohmann::ordered_json as_json(const TableFigures& table) {
+  const TableHeader& header = table.header;
+  return {{"bucket_bits", header.shape.bucket_bits},
+          {"lane_bits", 16 + 8 * header.shape.tail_bytes},
+          {"items", header.count + table.recent_items},
+          {"recent_items", table.recent_items},
+          {"slice_seconds", header.slice_seconds},
+          {"newest_slice", header.newest},
+          {"target_fpr", header.share},
+          {"false_positive_rate", table.estimated_fpr},
+          {"generation", as_hex(header.generation)},
+          {"sequence", header.sequence},
+          {"building", table.building}};
+}
+
 nlohmann::ordered_json as_json(const std::string& user, const std::vector<KeyFigures>& keys) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const KeyFigures& key : keys) {
@@ -167,11 +213,26 @@ nlohmann::ordered_json as_json(const std::string& user, const std::vector<KeyFig
                                 {"memory_bytes", key.memory_bytes},
                                 {"ttl_milliseconds", key.ttl_milliseconds}};
     if (key.slice >= 0) json["slice"] = key.slice;
+    if (key.table) json["table"] = as_json(*key.table);
     json["filters"] = nlohmann::ordered_json::array();
     for (const FilterFigures& filter : key.filters) json["filters"].push_back(as_json(filter));
     list.push_back(std::move(json));
   }
   return {{"user", user}, {"keys", std::move(list)}};
+}
+
+void add_table(Report& report, const TableFigures& table) {
+  const TableHeader& header = table.header;
+  report.row("table", with_commas(std::uint64_t{1} << header.shape.bucket_bits) + " buckets, lanes of " +
+                          std::to_string(16 + 8 * header.shape.tail_bytes) + " bits");
+  report.row("items", with_commas(header.count + table.recent_items) + ", " + with_commas(table.recent_items) +
+                          " of them recent");
+  if (header.shape.sliced) {
+    report.row("slices", "of " + with_commas(header.slice_seconds) + " s, the newest " + std::to_string(header.newest));
+  }
+  report.row("false positives", as_percent(table.estimated_fpr) + ", budget " + as_percent(header.share));
+  report.row("generation", as_hex(header.generation) + ", sequence " + std::to_string(header.sequence));
+  if (table.building) report.row("state", "being built from the history");
 }
 
 Report as_report(const std::vector<KeyFigures>& keys) {
@@ -181,6 +242,7 @@ Report as_report(const std::vector<KeyFigures>& keys) {
     report.row("bytes", with_commas(key.bytes) + " (" + with_commas(static_cast<std::uint64_t>(key.memory_bytes)) +
                             " with the server's overhead)");
     report.row("time to live", key.ttl_milliseconds < 0 ? "none" : as_time_left(key.ttl_milliseconds));
+    if (key.table) add_table(report, *key.table);
     for (std::size_t i = 0; i < key.filters.size(); ++i) {
       const FilterFigures& filter = key.filters[i];
       const FilterHeader& header = filter.header;

@@ -152,14 +152,21 @@ TEST_CASE_METHOD(Fixture, "items are what --items says, and one that is no integ
   CHECK(run_seenby(as_integer, "42\n43\n").out == "43\n");
 }
 
-TEST_CASE_METHOD(Fixture, "a window's slices are found, recorded and shown") {
+TEST_CASE_METHOD(Fixture, "a window's table is found, recorded and shown") {
   const std::vector<std::string> window{"--window", "30d", "--slices", "6"};
   CHECK(record(window).exit_code == 0);
   CHECK(select({"ann"}, window).out == "q2\nq4\nq5\n");
   const auto shown = json_of({"inspect", url(), "ann", "--window", "30d", "--slices", "6"});
   REQUIRE(shown["keys"].size() == 1);
-  CHECK(shown["keys"][0]["slice"] > 0);
-  // A slice lives between the window and a slice more; here 30 to 35 days.
+  const auto& table = shown["keys"][0]["table"];
+  CHECK(table["items"] == 2);
+  CHECK(table["recent_items"] == 2);
+  CHECK(table["slice_seconds"] == 5 * 86'400);
+  CHECK(table["newest_slice"] > 0);
+  CHECK(table["building"] == false);
+  const auto page = run_seenby({"inspect", url(), "ann", "--window", "30d", "--slices", "6"});
+  CHECK(page.out.find("items            2, 2 of them recent") != std::string::npos);
+  // A window lives between the window and a slice more; here 30 to 35 days.
   CHECK(shown["keys"][0]["ttl_milliseconds"] > 29LL * 86'400'000);
   CHECK(shown["keys"][0]["ttl_milliseconds"] <= 36LL * 86'400'000);
 }
