@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "seenby/filters/fingerprint/format.hpp"
 #include "seenby/filters/format.hpp"
 #include "seenby/filters/layout/split_block.hpp"
 #include "seenby/sizing.hpp"
@@ -47,7 +48,7 @@ double largest_node_users(double users, std::uint64_t nodes) {
   return users * share + 3 * std::sqrt(users * share * (1 - share));
 }
 
-RedisUser redis_user(std::uint64_t items, std::uint64_t keys, double fpr) {
+RedisUser redis_user(std::uint64_t items, double fpr) {
   // As StoreWriter grows a filter: from a history, which holds the item that did not fit.
   const StorePolicy policy;
   FilterShape shape = SplitBlockLayout::shape_for(policy.initial_items, fpr);
@@ -56,16 +57,29 @@ RedisUser redis_user(std::uint64_t items, std::uint64_t keys, double fpr) {
     shape = SplitBlockLayout::shape_for(static_cast<std::uint64_t>(wanted), fpr);
   }
   const std::uint64_t value = header_bytes + shape.bytes();
-  return {.keys = keys,
-          .value_bytes = static_cast<double>(keys * value),
-          .allocated_bytes = static_cast<double>(keys * allocated(value))};
+  return {.value_bytes = static_cast<double>(value), .allocated_bytes = static_cast<double>(allocated(value))};
+}
+
+RedisUser windowed_redis_user(std::uint64_t items, double share) {
+  // As a table is written: all items in it, and room for recent ones, a sixteenth of those and what the allocation has
+  // left.
+  constexpr std::uint64_t section_header_bytes = 8;
+  FingerprintShape shape = sizing::grown_table(std::max<std::uint64_t>(items, 1), share, true).shape;
+  const std::uint64_t entry = 6U + shape.tail_bytes;
+  const std::uint64_t least = std::clamp<std::uint64_t>(items / 16, 8, 64);
+  const std::uint64_t written = table_header_bytes + shape.bytes() + section_header_bytes + least * entry;
+  const std::uint64_t spare = (allocated(written) - written - 10) / entry;
+  const std::uint64_t value = written + std::min(spare, least) * entry;
+  return {.expires = true,
+          .value_bytes = static_cast<double>(value),
+          .allocated_bytes = static_cast<double>(allocated(value))};
 }
 
 Cluster cluster_for(const Traffic& traffic) {
   Cluster cluster{.traffic = traffic};
   const RedisUser& user = traffic.user;
   const auto keys = static_cast<double>(user.keys);
-  cluster.bytes_per_user = user.allocated_bytes + keys * (key_bytes + (user.keys > 1 ? expiry_bytes : 0));
+  cluster.bytes_per_user = user.allocated_bytes + keys * (key_bytes + (user.expires ? expiry_bytes : 0));
   const auto users = static_cast<double>(traffic.users_per_request);
   const double request_microseconds =
       call_microseconds + users * (keys * read_microseconds + byte_microseconds * user.value_bytes);

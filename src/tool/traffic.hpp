@@ -11,13 +11,16 @@ namespace seenby::tool {
 
 /// A user's values in Redis, as RedisStore writes them.
 struct RedisUser {
-  std::uint64_t keys = 1;      ///< one, or one for each slice of a window and the one that leaves
+  std::uint64_t keys = 1;
+  bool expires = false;        ///< the key has a time to live
   double value_bytes = 0;      ///< of all of them together, headers included
   double allocated_bytes = 0;  ///< as Redis's allocator rounds them
 };
 
-/// A user who saw `items` within each of `keys` filters of rate `fpr`, one by one, with a history to grow from.
-[[nodiscard]] RedisUser redis_user(std::uint64_t items, std::uint64_t keys, double fpr);
+/// A user who saw `items` one by one, with a history to grow from, in a filter of rate `fpr`.
+[[nodiscard]] RedisUser redis_user(std::uint64_t items, double fpr);
+/// A user of a window whose table holds `items`, recorded one by one, and may err `share`.
+[[nodiscard]] RedisUser windowed_redis_user(std::uint64_t items, double share);
 
 /// What the cluster is asked.
 struct Traffic {

@@ -121,13 +121,16 @@ std::vector<std::uint64_t> items_to_list(const Plan& plan) {
 RedisUser redis_user_of(const Plan& plan) {
   const Design& design = plan.design;
   const auto one = [&](std::uint64_t items) {
-    return redis_user(design.filter_items(items), design.filters_per_user(), design.filter_fpr());
+    if (design.window.count() == 0) return redis_user(design.filter_items(items), design.filter_fpr());
+    // A window, and half of the slice that is leaving it.
+    const std::uint64_t held = items + design.filter_items(items) / 2;
+    return windowed_redis_user(held, sizing::split_budget(design.fpr, design.users_per_request));
   };
   if (plan.population.counts.empty()) return one(design.items);
   std::map<std::uint64_t, std::uint64_t> users;  // by items
   for (const std::uint64_t count : plan.population.counts) ++users[count];
   const auto all = static_cast<double>(plan.population.counts.size());
-  RedisUser mean{.keys = design.filters_per_user()};
+  RedisUser mean{.expires = design.window.count() > 0};
   for (const auto& [items, count] : users) {
     const RedisUser user = one(items);
     mean.value_bytes += user.value_bytes * static_cast<double>(count) / all;
