@@ -5,8 +5,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -14,7 +12,6 @@
 
 #include "seenby/histories/memory_history.hpp"
 #include "seenby/stores/blob_store.hpp"
-#include "seenby/stores/salted_store.hpp"
 #include "support/map_blobs.hpp"
 #include "support/picks.hpp"
 
@@ -75,27 +72,6 @@ TEST_CASE("a lost filter costs freshness only: the history remains, and rebuilds
   CHECK(filter.ask(alice, std::uint64_t{5}) == Answer::seen);
   CHECK(filter.ask(alice, std::uint64_t{200}) == Answer::seen);
   CHECK(filter.counters().store.rebuilds >= 1);
-}
-
-TEST_CASE("deleting a user's salt makes the store's copy of them unreadable") {
-  std::map<std::uint64_t, std::uint64_t> salts{{alice, 0x1234567}, {bob, 0x89abcdef}};
-  MapBlobs blobs;
-  const SaltSource<std::uint64_t> source = [&salts](const std::uint64_t& user) {
-    const auto found = salts.find(user);
-    return found == salts.end() ? std::optional<std::uint64_t>{} : std::optional(found->second);
-  };
-  SeenFilter filter{SaltedStore{Store{blobs, pair_policy()}, source}};
-  REQUIRE(filter.record_all(alice, range(0, 100)));
-  REQUIRE(filter.record_all(bob, range(0, 100)));
-  const CandidatePool pool{range(50, 150)};
-  CHECK(picked(pool, filter.select_unseen(pool, {alice, bob})) == range(100, 150));
-  // The same bits asked without the salts tell nothing: what was recorded looks as fresh as what was not.
-  SeenFilter thief{Store{blobs, pair_policy()}};
-  const CandidatePool recorded{range(0, 100)};
-  CHECK(thief.select_unseen(recorded, {alice}).size() == 100);
-  salts.erase(alice);
-  CHECK(filter.ask(alice, std::uint64_t{1}) == Answer::unknown);
-  CHECK(filter.record(alice, std::uint64_t{1}).error().code == ErrorCode::unknown_user);
 }
 
 TEST_CASE("threads recording and selecting through one blob store lose nothing", "[concurrent][000-20]") {
