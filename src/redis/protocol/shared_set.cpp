@@ -126,7 +126,7 @@ Result<std::vector<Digest>> SharedSetProtocol::State::digests_in(const Reply& re
 }
 
 Result<std::uint64_t> SharedSetProtocol::begin_rebuild(std::uint64_t expected_items) {
-  // Where there is none, or no longer, it becomes the first: nobody is told "absent" before it is whole.
+  // Where there is none, or no longer, it becomes the first: no lookup is told "absent" before it is whole.
   auto there = state_->load();
   if (!there && there.error().code != ErrorCode::unavailable) return std::move(there).error();
   detail::require_items(expected_items);
