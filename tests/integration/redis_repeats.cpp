@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "redis/protocol/store_value.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "seenby/redis/store.hpp"
 #include "support/redis_server.hpp"
 #include "support/redis_store_fixture.hpp"
@@ -69,4 +71,28 @@ TEST_CASE("A first batch is sized by its distinct items", "[redis]") {
   REQUIRE(record(store, 1, same));
   REQUIRE(record(store, 2, {7}));
   CHECK(server.call_integer({"STRLEN", store.key_of(1)}) == server.call_integer({"STRLEN", store.key_of(2)}));
+}
+
+TEST_CASE("What only a filter behind the first may contain is recorded in the first, which outlives it", "[redis]") {
+  const RedisServer server;
+  TruthfulHistory history;
+  RedisStore<> store(server.socket_url(), {});
+  store.set_replay(history.replay());
+  const HashIdentity hash{HashKind::xxh3_64, seed_check(Xxh3Hash{})};
+  const auto filter_of = [&](const std::vector<std::uint64_t>& items) {
+    std::string value = make_frame(SplitBlockLayout::shape_for(16, 0.01), 0.01, hash);
+    insert_into_first(value, decode_frame(value, 0, value.size(), hash)->header, digests_of(items));
+    return value;
+  };
+  // The first is full to the last item; the one behind it is of a growth that others have won meanwhile.
+  history.append(1, sequence(0, 10));
+  std::string full = filter_of(sequence(0, 10));
+  full[20] = static_cast<char>(sizing::capacity_of(SplitBlockLayout::shape_for(16, 0.01), 0.01));
+  server.call({"SET", store.key_of(1), full + filter_of({7'000})});
+  history.append(1, {{7'000}});
+  REQUIRE(record(store, 1, {7'000}));
+  const std::string value = server.call_string({"GET", store.key_of(1)});
+  const auto first = decode_frame(value, 0, value.size(), hash).value();
+  const auto* const bits = std::as_bytes(std::span(value)).data() + first.bits_at;
+  CHECK(SplitBlockLayout::test(bits, first.header.shape, store.hasher()(std::uint64_t{7'000})));
 }

@@ -154,9 +154,12 @@ StoreWriter::Attempt StoreWriter::add_to_full(std::span<const Digest> digests) {
   if (!*value) return add_to_missing(digests);
   const auto frames = decode_frames(**value, state_.hash);
   if (!frames) return heal(digests, frames.error());
+  // With a history the filters behind the first are about to be dropped (`compact`), and what one of them holds by
+  // chance would go with it.
+  const auto asked = std::span(*frames).first(history_ ? 1 : frames->size());
   const auto held = [&](Digest digest) {
     const auto* const bytes = std::as_bytes(std::span(**value)).data();
-    return std::any_of(frames->begin(), frames->end(), [&](const Frame& frame) {
+    return std::any_of(asked.begin(), asked.end(), [&](const Frame& frame) {
       return SplitBlockLayout::test(bytes + frame.bits_at, frame.header.shape, digest);
     });
   };
