@@ -11,13 +11,11 @@ cd "${1:?the include folder}"
 floors='config.hpp result.hpp answer.hpp hash.hpp clock.hpp version.hpp
 detail/
 sizing.hpp latency_histogram.hpp kernels/ kernels.hpp
-observer.hpp metric_page.hpp
-filters/ sets/ histories/
+filters/ sets/ histories/ observer.hpp metric_page.hpp
 stores/ gates/
 select/ redis/ sqlite/ lmdb/ postgres/ token/ text/
 ingest/ redis_article/ metrics.hpp
-prometheus/
-seenby.hpp'
+prometheus/ seenby.hpp'
 
 grep -rHoE '^ *# *include "seenby/[^"]+"' --include='*.hpp' seenby |
   sed -E 's|^seenby/([^:]+):.*"seenby/([^"]+)"$|\1 \2|' |
