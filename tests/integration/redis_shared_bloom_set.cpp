@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/metrics.hpp"
 #include "seenby/redis/shared_bloom_set.hpp"
 #include "support/bloom_peer.hpp"
 #include "support/redis_server.hpp"
@@ -179,4 +180,25 @@ TEST_CASE(
   peer.before("BF.MEXISTS", [&] { dropped += peer.drop("myfilter") ? 1 : 0; });
   CHECK(set.may_contain("a").error().code == ErrorCode::unavailable);
   CHECK(dropped == 1);
+}
+
+TEST_CASE("A set under the module's key counts what it did", "[redis][metrics]") {
+  const BloomPeer peer;
+  Set set = open_set(peer.url());
+  CHECK_FALSE(set.may_contain("a"));  // no filter: neither yes nor no
+  REQUIRE(set.create());
+  CHECK(set.add("a").value());
+  CHECK_FALSE(set.add("a").value());
+  CHECK(set.may_contain("a").value());
+  CHECK_FALSE(set.may_contain("b").value());
+  CHECK_FALSE(set.may_contain("c").value());
+  const auto counted = set.counters();
+  CHECK(counted.adds == 2);
+  CHECK(counted.added_new == 1);
+  CHECK(counted.checks == 3);
+  CHECK(counted.negatives == 2);
+  CHECK(counted.failures == 1);
+  Metrics metrics;
+  metrics.watch(set, {{"set", "links"}});
+  CHECK(metrics.text().find("\nseenby_set_negatives_total{set=\"links\"} 2\n") != std::string::npos);
 }

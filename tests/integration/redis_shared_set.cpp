@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "seenby/metrics.hpp"
 #include "seenby/redis/shared_set.hpp"
 #include "support/binomial.hpp"
 #include "support/redis_server.hpp"
@@ -174,4 +175,52 @@ TEST_CASE("Crawlers that share a set fetch every link, and a positive is confirm
   };
   REQUIRE(open().create().value());
   test::crawl(open);
+}
+
+TEST_CASE("A set counts what it did, and a page tells it with the set's size", "[redis][metrics]") {
+  RedisServer server;
+  Set set = open_set(server, 100);
+  CHECK_FALSE(set.may_contain(1));  // there is none yet
+  REQUIRE(set.create());
+  REQUIRE(set.add(7).value());
+  CHECK_FALSE(set.add(7).value());
+  REQUIRE(set.add(test::sequence(1'000, 10), {}));  // nobody asked which are new
+  REQUIRE(set.may_contain(7).value());
+  std::vector<std::uint8_t> found(3);
+  REQUIRE(set.may_contain(std::vector<std::uint64_t>{7, 1'000, 1'001}, found));
+  std::uint64_t absent = 1'000'000;
+  std::uint64_t asked = 4;
+  for (++asked; set.may_contain(absent).value(); ++asked) ++absent;
+  const auto before = set.counters();
+  CHECK(before.adds == 12);
+  CHECK(before.added_new == 1);
+  CHECK(before.checks == asked);
+  CHECK(before.negatives == 1);
+  CHECK(before.failures == 1);
+  CHECK(before.over_capacity == 0);
+  auto rebuild = set.begin_rebuild(20).value();
+  REQUIRE(rebuild.add(test::sequence(0, 40)));
+  REQUIRE(rebuild.commit());
+  REQUIRE(set.add(3));  // of a set for 20 that holds 40
+  CHECK(set.counters().over_capacity == 1);
+  CHECK(set.counters().rebuilds == 1);
+
+  Metrics metrics;
+  metrics.watch(set, {{"set", "crawled"}});
+  const auto has = [](const std::string& page, const std::string& name, std::uint64_t value) {
+    const std::string line = std::string("\n").append(name).append("{set=\"crawled\"} ");
+    return page.find(line + std::to_string(value) + "\n") != std::string::npos;
+  };
+  const std::string page = metrics.text();
+  CHECK(has(page, "seenby_set_adds_total", 13));
+  CHECK(has(page, "seenby_set_negatives_total", 1));
+  CHECK(has(page, "seenby_set_up", 1));
+  CHECK(has(page, "seenby_set_capacity_items", 20));
+  CHECK(has(page, "seenby_set_items", set.info().value().items));
+  server.kill_at_once();
+  CHECK_FALSE(set.add(4));
+  const std::string without = metrics.text();
+  CHECK(has(without, "seenby_set_up", 0));
+  CHECK(has(without, "seenby_set_items_failed_total", 2));
+  CHECK(without.find("seenby_set_capacity_items") == std::string::npos);  // unknown is no size
 }

@@ -123,10 +123,12 @@ TEST_CASE("promtool accepts the page, the alert rules and what they fire on", "[
 
 TEST_CASE("Dashboard and alerts name metrics that there are", "[web][metrics]") {
   const std::string dashboard = content(monitoring + "/dashboard.json");
-  CHECK(Json::parse(dashboard).at("panels").size() == 12);
+  CHECK(Json::parse(dashboard).at("panels").size() == 13);
   std::string exported = content(SEENBY_SOURCE_DIR "/include/seenby/metrics.hpp");
   exported += content(SEENBY_SOURCE_DIR "/include/seenby/ingest/ingest_metrics.hpp");
   exported += content(SEENBY_SOURCE_DIR "/include/seenby/redis/redis_metrics.hpp");
+  exported += content(SEENBY_SOURCE_DIR "/include/seenby/redis/set_counters.hpp");
+  exported += content(SEENBY_SOURCE_DIR "/include/seenby/redis/shared_set.hpp");
   const auto known = metrics_named(exported);
   for (std::string name : metrics_named(dashboard + content(monitoring + "/alerts.yml"))) {
     if (name.ends_with("_bucket")) name.resize(name.size() - 7);

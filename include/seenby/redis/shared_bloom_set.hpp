@@ -12,6 +12,7 @@
 #include "seenby/redis/bloom_store.hpp"
 #include "seenby/redis/executor.hpp"
 #include "seenby/redis/options.hpp"
+#include "seenby/redis/set_counters.hpp"
 #include "seenby/result.hpp"
 
 namespace seenby::redis {
@@ -40,7 +41,8 @@ class SharedBloomSet {
   Result<bool> add(const Item& item) {
     const Digest digest{};
     auto outcome = store_.record(key_, ItemBatch<Item>{std::span(&item, 1), std::span(&digest, 1)});
-    if (!outcome) return std::move(outcome).error();
+    if (!outcome) return tally_.failed(1), std::move(outcome).error();
+    tally_.added(1, outcome->newly_added, false);
     return outcome->newly_added != 0;
   }
   /// False: the item was never added. True: it was, or the filter errs at its rate.
@@ -50,13 +52,18 @@ class SharedBloomSet {
     UserStatus status;
     store_.check(std::span(&key_, 1), ItemBatch<Item>{std::span(&item, 1), std::span(&digest, 1)}, {&seen, 1},
                  {&status, 1});
-    if (status.state == UserState::unreachable) return *status.error;
+    if (status.state == UserState::unreachable) return tally_.failed(1), *status.error;
     if (status.state == UserState::missing) {
+      tally_.failed(1);
       return Error{ErrorCode::unavailable,
                    std::string("seenby::redis: expected a filter at key \"").append(key_).append("\", got none")};
     }
+    tally_.checked(1, seen);
     return seen != 0;
   }
+
+  /// What this process did through this set. Asks no server.
+  [[nodiscard]] SharedSetCounters counters() const noexcept { return tally_.counters(); }
 
  private:
   [[nodiscard]] static RedisBloomOptions keyed(RedisBloomOptions options) {
@@ -65,6 +72,7 @@ class SharedBloomSet {
   }
   std::string key_;
   RedisBloomStore<std::string, Item> store_;
+  detail::SharedSetTally tally_;
 };
 
 }  // namespace seenby::redis

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // SharedSet: one set of items under a fixed name that many processes add to and ask, and can rebuild while they do.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "seenby/gates/gate_types.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/redis/executor.hpp"
+#include "seenby/redis/set_counters.hpp"
 #include "seenby/result.hpp"
 
 namespace seenby::redis {
@@ -147,7 +149,9 @@ class SharedSet {
   }
   /// Adds many in one round trip; fresh[i] = 1 where item i was certainly new. `fresh` is as long as `items`, or empty.
   Result<void> add(std::span<const Item> items, std::span<std::uint8_t> fresh) {
-    if (auto done = protocol_->add(digests_of(items), fresh); !done) return std::move(done).error();
+    const auto over = protocol_->add(digests_of(items), fresh);
+    if (!over) return tally_.failed(items.size()), over.error();
+    tally_.added(items.size(), ones_in(fresh), *over);
     return {};
   }
 
@@ -159,11 +163,16 @@ class SharedSet {
   }
   /// out[i] = 1 where item i may be contained, else 0; as long as `items`. One round trip.
   [[nodiscard]] Result<void> may_contain(std::span<const Item> items, std::span<std::uint8_t> out) const {
-    return protocol_->check(digests_of(items), out);
+    auto done = protocol_->check(digests_of(items), out);
+    if (!done) return tally_.failed(items.size()), done;
+    tally_.checked(items.size(), ones_in(out.first(items.size())));
+    return done;
   }
 
   /// Version, size and rate. One round trip.
   [[nodiscard]] Result<SharedSetInfo> info() const { return protocol_->info(); }
+  /// What this process did through this set. Asks no server; Metrics::watch tells info() beside it.
+  [[nodiscard]] SharedSetCounters counters() const noexcept { return tally_.counters(); }
 
   /// A new version in the making. Destroyed without commit() it is given up.
   class Rebuild {
@@ -180,7 +189,7 @@ class SharedSet {
     /// the version was lost (evicted) and an add gave it up; unavailable when a part is found lost now.
     Result<void> commit() {
       auto done = set_->protocol_->commit(version_);
-      if (done) set_ = nullptr;
+      if (done) std::exchange(set_, nullptr)->tally_.rebuilt();
       return done;
     }
     /// Its number, larger than any before.
@@ -211,9 +220,26 @@ class SharedSet {
     for (const Item& item : items) digests.push_back(hash_(item));
     return digests;
   }
+  [[nodiscard]] static std::uint64_t ones_in(std::span<const std::uint8_t> flags) noexcept {
+    return static_cast<std::uint64_t>(std::count(flags.begin(), flags.end(), std::uint8_t{1}));
+  }
 
   Hash hash_;
   std::unique_ptr<SharedSetProtocol> protocol_;
+  detail::SharedSetTally tally_;
 };
+
+/// A set as metrics: its counters, and where the server answers what info() says. One round trip.
+template <HashableItem Item, Hasher Hash>
+void add_metrics(MetricPage& page, const SharedSet<Item, Hash>& set, const MetricLabels& labels) {
+  add_metrics(page, set.counters(), labels);
+  const auto info = set.info();
+  page.gauge("seenby_set_up", "1 where the server answered for the set.", info ? 1 : 0, labels);
+  if (!info) return;
+  page.gauge("seenby_set_version", "Larger after each rebuild.", info->version, labels);
+  page.gauge("seenby_set_items", "Items that were certainly new to the version.", info->items, labels);
+  page.gauge("seenby_set_capacity_items", "Items that the version was made for.", info->expected_items, labels);
+  page.gauge("seenby_set_bytes", "Of bits.", info->bytes, labels);
+}
 
 }  // namespace seenby::redis
