@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -65,4 +66,35 @@ TEST_CASE("Over TLS a store reads and records, and an unknown authority is refus
   CHECK(make_executor(address + "?ca=/no/such/file").value() != nullptr);
   RedisStore<> no_file(address + "?ca=/no/such/file", {});
   CHECK(ask(no_file, {1}, {5}).status[0].error->code == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("Sentinels and the master that they name are asked over TLS alone", "[redis][sentinel]") {
+  if (!tls_available()) SKIP("SKIPPED: built without hiredis_ssl (hiredis before 1.0 has none)");
+  if (!program_path("openssl")) SKIP("SKIPPED: openssl is not installed");
+  const Certificates certificates;
+  const auto over_tls = [&](std::uint16_t port) {
+    return std::vector<std::string>{"--tls-port",         std::to_string(port),
+                                    "--tls-cert-file",    certificates.certificate,
+                                    "--tls-key-file",     certificates.key,
+                                    "--tls-ca-cert-file", certificates.ca,
+                                    "--tls-auth-clients", "no",
+                                    "--tls-replication",  "yes"};
+  };
+  const std::uint16_t master_port = free_port();
+  const RedisServer master("redis-server", over_tls(master_port));
+  const std::string file = certificates.folder.path() + "/sentinel.conf";
+  std::ofstream(file) << "sentinel monitor shop 127.0.0.1 " << master_port << " 1\n";
+  const std::uint16_t sentinel_port = free_port();
+  const RedisServer sentinel("redis-server", over_tls(sentinel_port), file);
+  const auto url = [&](std::uint16_t port) {
+    return std::string("rediss+sentinel://localhost:").append(std::to_string(port)).append("/shop");
+  };
+  RedisStore<> store(url(sentinel_port) + "?ca=" + certificates.ca, {});
+  REQUIRE(record(store, 1, {5}));
+  CHECK(ask(store, {1}, {5, 6}).seen_by[0] == 1);
+
+  RedisStore<> distrustful(url(sentinel_port), {});
+  CHECK(ask(distrustful, {1}, {5}).status[0].state == UserState::unreachable);
+  RedisStore<> misled(url(sentinel.port()) + "?connect_timeout_ms=300&ca=" + certificates.ca, {});
+  CHECK(ask(misled, {1}, {5}).status[0].state == UserState::unreachable);  // the port that speaks without TLS
 }

@@ -286,4 +286,10 @@ TEST_CASE("TLS without hiredis_ssl is refused with a typed error", "[redis]") {
   const RedisServer server;
   auto executor = make_executor("rediss://127.0.0.1:" + std::to_string(server.port())).value();
   CHECK(execute_one(*executor, command_of({"PING"}), Deadline::after(1s)).error().code == ErrorCode::unavailable);
+  // Sentinels are not asked in the clear either.
+  auto sentinels = make_executor("rediss+sentinel://127.0.0.1:" + std::to_string(server.port()) + "/shop").value();
+  const auto refused = execute_one(*sentinels, command_of({"PING"}), Deadline::after(1s));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::unavailable);
+  CHECK(refused.error().message.find("expected a build with hiredis_ssl") != std::string::npos);
 }
