@@ -3,6 +3,7 @@
 // RespPeer: a server of the test's own that answers Redis commands by a script, for what no real server does on demand.
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -102,13 +103,19 @@ class RespPeer {
       for (const pollfd& entry : entries) {
         if (entry.revents == 0) continue;
         if (entry.fd == listener_) {
-          if (const int fd = ::accept(listener_, nullptr, nullptr); fd >= 0) clients_[fd];
+          if (const int fd = ::accept(listener_, nullptr, nullptr); fd >= 0) welcome(fd);
         } else if (!hear(entry.fd)) {
           ::close(entry.fd);
           clients_.erase(entry.fd);
         }
       }
     }
+  }
+  /// As a real server: the second reply of a pipeline does not wait for the client to acknowledge the first.
+  void welcome(int fd) {
+    const int yes = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    clients_[fd];
   }
   bool hear(int fd) {
     char buffer[65'536];
