@@ -35,8 +35,8 @@ void add_inspect(CLI::App& app) {
   command->add_option("user", options->user, "The user's name")->type_name("USER")->required();
   command->add_flag("--json", options->json, "Print one JSON object");
   command->footer(
-      "Reads, and changes nothing. With --window each slice in Redis is a key of its own, and all that are left are\n"
-      "shown.\n\n"
+      "Reads, and changes nothing. With --window a user in Redis is one table; slices that an earlier\n"
+      "version kept under keys of their own are shown while they last.\n\n"
       "Example:\n"
       "  seenby inspect redis://127.0.0.1/ ann");
   command->callback([options] { inspect(*options); });

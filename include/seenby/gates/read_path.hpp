@@ -48,7 +48,8 @@ struct ReadCounters {
 template <HashableItem Item, class Record, class Gate = ExistenceGate<Item>>
 class ReadPath {
  public:
-  using result_type = Result<std::optional<Record>>;  ///< what `find` gives
+  /// What `find` gives: the record, nothing where there is none, an error where the database could not be asked.
+  using result_type = Result<std::optional<Record>>;
 
   /// Throws std::invalid_argument without a database.
   ReadPath(Gate& gate, ReadStages<Item, Record> stages) : gate_(&gate), stages_(std::move(stages)) {

@@ -20,8 +20,8 @@ namespace seenby::redis {
 
 /// The moment by which an answer must be there. Steady clock: setting the system's time does not move it.
 struct Deadline {
-  using clock = std::chrono::steady_clock;  ///< steady
-  clock::time_point at;                     ///< the moment itself
+  using clock = std::chrono::steady_clock;  ///< which no change of the system's time moves
+  clock::time_point at;                     ///< the first moment that is too late
 
   /// `milliseconds::max()` is "never".
   [[nodiscard]] static Deadline after(std::chrono::milliseconds span) noexcept {

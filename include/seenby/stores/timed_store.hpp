@@ -34,7 +34,7 @@ struct StoreLatencies {
 template <class Store>
 class TimedStore : public Store {
  public:
-  using user_type = typename Store::user_type;  ///< the store's
+  using user_type = typename Store::user_type;  ///< who sees
 
   /// The observer is told of "store.check" and "store.record".
   explicit TimedStore(Store store, Observer observer = {})
