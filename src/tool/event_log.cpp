@@ -152,9 +152,7 @@ std::uint32_t Names::find(std::string_view name) const {
 }
 
 void add_log_options(CLI::App& command, LogOptions& options) {
-  command
-      .add_option("--columns", options.columns,
-                  "Which columns are which, by header name or number: user=2,item=isbn,time=timestamp")
+  command.add_option("--columns", options.columns, "Columns by header name or number: user=2,item=isbn,time=timestamp")
       ->type_name("COLUMNS");
   command.add_flag("--skip-bad", options.skip_bad, "Count bad lines and go on");
 }

@@ -75,8 +75,8 @@ void add_generate(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   command->footer(
-      "Writes TSV (user, item, Unix seconds) to standard output, user by user. Most users have seen one or two items,\n"
-      "one in a hundred has seen thirty times as many; popularity falls with an item's rank.\n\n"
+      "Writes TSV (user, item, Unix seconds) to standard output, user by user. Most users have seen one or\n"
+      "two items, one in a hundred has seen thirty times as many; popularity falls with an item's rank.\n\n"
       "Example:\n  seenby generate --users 100K --events 1M --seed 7 > events.tsv");
   command->callback([options] { generate(*options); });
 }

@@ -12,8 +12,8 @@ namespace seenby::tool {
 void add_items_option(CLI::App& command, std::string& items) {
   command
       .add_option("--items", items,
-                  "What items are in the programs that share the store: integer (uint64_t) or text\n"
-                  "(default: integer where every item is one; text in an LMDB file or a history)")
+                  "What items are to those who share the store: integer (uint64_t), text\n"
+                  "(default: integer where all are; text in an LMDB file or a history)")
       ->type_name("KIND")
       ->check(CLI::IsMember({"integer", "text"}));
 }

@@ -90,9 +90,9 @@ void add_record(CLI::App& app) {
   add_items_option(*command, options->items);
   add_log_options(*command, options->log);
   command->footer(
-      "One batched write a user, or with a window one for each of its slices, under the time of the events. Stops at\n"
-      "the first batch of which a write fails; recording the log again does no harm. seenby ingest keeps a history\n"
-      "beside the store.\n\n"
+      "One batched write a user, or with a window one for each of its slices, under the time of the\n"
+      "events. Stops at the first batch of which a write fails; recording the log again does no harm.\n"
+      "seenby ingest keeps a history beside the store.\n\n"
       "Example:\n"
       "  seenby record redis://127.0.0.1/ events.tsv --users-per-request 2");
   command->callback([options] { record(*options); });

@@ -187,17 +187,17 @@ void add_replay(CLI::App& app) {
       ->capture_default_str();
   auto* no_history =
       command->add_flag("--no-history", options->no_history, "Grow filters without re-inserting from a history");
-  add("--verify", options->verify, "N", "Ask each request again for a page, with N look-ups in the history to fill it")
+  add("--verify", options->verify, "N", "Ask each request again for a page, with N look-ups to fill it")
       ->excludes(no_history)
       ->excludes(window);
   add_log_options(*command, options->log);
   command->add_flag("--json", options->json, "Print one JSON object");
   command->footer(
-      "Events are replayed in the order of time. Behind each one a request is drawn: its user and others who are "
-      "active\n"
-      "ask for candidates, three in four by popularity, one in four something they have seen. An exact set is the\n"
-      "referee: a seen candidate that is shown is a false negative, a fresh one that is not is wrongly hidden.\n"
-      "The exact set weighed is a std::unordered_set of 8-byte ids; checks a second are the library's calls alone.\n"
+      "Events are replayed in the order of time. Behind each one a request is drawn: its user and others\n"
+      "who are active ask for candidates, 3 in 4 by popularity, 1 in 4 something they have seen. An exact\n"
+      "set is the referee: a seen candidate that is shown is a false negative, a fresh one that is not is\n"
+      "wrongly hidden. It is weighed as a std::unordered_set of 8-byte ids; checks a second are the\n"
+      "library's calls alone.\n"
       "With a window, users with something in it are weighed at moments spread over the log.\n\n"
       "Examples:\n"
       "  seenby replay events.tsv\n"

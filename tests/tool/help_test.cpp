@@ -17,7 +17,7 @@ using seenby::test::TemporaryFolder;
 
 /// A terminal of half a laptop's screen.
 constexpr std::size_t lines_of_a_screen = 40;
-constexpr std::size_t columns_of_a_screen = 120;
+constexpr std::size_t columns_of_a_screen = 100;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

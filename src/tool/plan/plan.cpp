@@ -31,7 +31,7 @@ void add_plan(CLI::App& app) {
     return command->add_option(name, value, text)->type_name(type);
   };
   add("--users", options->users, "N", "Users in all, such as 100M (default: 1, or those of the log)");
-  add("--items", options->items, "N", "Items a user has seen, or within the window (default: the log's p99 user)");
+  add("--items", options->items, "N", "Items a user has seen (in the window); default: the log's p99 user");
   add("--fpr", options->fpr, "RATE", "Rate at which a fresh candidate may be hidden, end to end: 0.01 or 1%")
       ->capture_default_str();
   auto* window = add("--window", options->window, "TIME", "Forget after this long: 30d, 12h (default: never)");

@@ -251,9 +251,9 @@ void add_bench(CLI::App& app) {
   add("--fpr", options->fpr, "RATE", "Rate at which a fresh candidate may be hidden, end to end");
   command->add_flag("--json", options->json, "Print one JSON object");
   command->footer(
-      "Loads users of its own under {prefix}bench:PID:, asks from one thread, and removes them again; they expire "
-      "after\n"
-      "an hour where that fails. Server CPU is the whole server's, so measure where nobody else is busy.\n\n"
+      "Loads users of its own under {prefix}bench:PID:, asks from one thread, and removes them again; they\n"
+      "expire after an hour where that fails. Server CPU is the whole server's, so measure where nobody\n"
+      "else is busy.\n\n"
       "Examples:\n"
       "  seenby bench unix:///run/redis/redis.sock\n"
       "  seenby bench redis://127.0.0.1/ --requests-per-call 100 --json");
