@@ -88,6 +88,25 @@ TEST_CASE("the same store still writes the golden records") {
   CHECK((records == expected_records));  // in parentheses: Catch2 cannot print bytes
 }
 
+TEST_CASE("a large user's golden snapshot is read, and written byte for byte") {
+  const auto make = [] { return Store({.wrong_hide_rate = 0.01, .seed = 42}, {.shards = 1, .table_bytes = 2'048}); };
+  Store store = make();
+  for (std::uint64_t i = 0; i < 2'000; i += 4) REQUIRE(store.record_digests(5, items(store, i, 4)));
+  const auto path = std::filesystem::temp_directory_path() / ("seenby-golden-" + std::to_string(::getpid()));
+  REQUIRE(store.snapshot(path));
+  const std::string written = bytes_of(path);
+  std::filesystem::remove(path);
+  CHECK((written == bytes_of(folder / "memory_snapshot_v3.bin")));
+  Store restored = make();
+  REQUIRE(restored.restore(folder / "memory_snapshot_v3.bin"));
+  for (std::uint64_t i = 2'000; i < 3'000; i += 4) REQUIRE(restored.record_digests(5, items(store, i, 4)));
+  const auto digests = items(store, 0, 3'000);
+  std::vector<std::uint8_t> seen_by(digests.size());
+  std::array<seenby::UserStatus, 1> status;
+  restored.check_digests(std::array<std::uint64_t, 1>{5}, digests, seen_by, status);
+  CHECK(std::count(seen_by.begin(), seen_by.end(), 1) == 3'000);
+}
+
 TEST_CASE("what users hid and saw last is read from the golden snapshot, and written byte for byte") {
   Store store(policy(), {.shards = 1});
   store.keep_last(1);

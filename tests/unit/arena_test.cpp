@@ -133,13 +133,3 @@ TEST_CASE("tabled capacities are those of sizing, and never more") {
     CHECK(table.blocks_for(1'000'000'000) == 0);
   }
 }
-
-TEST_CASE("a chain's rates add up to no more than the slice's, however long it is") {
-  double sum = 0;
-  for (std::uint32_t link = 0; link < 200; ++link) {
-    const double rate = seenby::detail::link_fpr(0.01, link, seenby::detail::first_link_share);
-    CHECK(rate > 0);
-    sum += rate;
-  }
-  CHECK(sum <= 0.01 * (1 + 1e-12));
-}

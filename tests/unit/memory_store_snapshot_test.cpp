@@ -178,7 +178,7 @@ TEST_CASE("a truncated, flipped, foreign or future snapshot is refused and leave
   write_file(folder / "long", longer);
   CHECK(restore_error(store, folder / "long") == ErrorCode::corrupt);
   Bytes future = good;
-  future[8] = 3;
+  future[8] = 4;
   write_file(folder / "future", future);
   CHECK(restore_error(store, folder / "future") == ErrorCode::unsupported_version);
   write_file(folder / "text", Bytes(1'000, 'x'));

@@ -130,8 +130,8 @@ class FingerprintTable {
     for (std::uint64_t bucket = 0; bucket < buckets(); ++bucket) {
       const std::uint32_t first = count_;
       ends.begin(bucket, first);
-      if (from != nullptr && !take_bucket(*from, bucket, no_lane, window)) return false;
-      if (also != nullptr && !take_bucket(*also, bucket, first, window)) return false;
+      if (from != nullptr && !take_bucket(*from, bucket, given_by(*from), no_lane, window)) return false;
+      if (also != nullptr && !take_bucket(*also, bucket, given_by(*also), first, window)) return false;
       for (; next < items.size() && detail::fingerprint_bucket(items[next].digest, shape_.bucket_bits) == bucket;
            ++next) {
         const detail::LaneRun run{first, count_ - first};
@@ -141,6 +141,23 @@ class FingerprintTable {
           return false;
         }
       }
+      keep_within_group(bucket, first, window);
+      ends.end(bucket, count_);
+    }
+    return true;
+  }
+
+  /// Fills this table with the live lanes of another whose digests begin with `bit`, and without that bit: the first or
+  /// the second half of what it holds, for digests shifted left by one. Writes every byte. False when it has too little
+  /// capacity, which half_of() for the same bit never has. One pass.
+  [[nodiscard]] bool rebuild_half(const FingerprintView& from, std::uint32_t bit, FingerprintWindow window) noexcept {
+    clear();
+    BucketEnds ends(*this);
+    for (std::uint64_t bucket = 0; bucket < buckets(); ++bucket) {
+      const std::uint32_t first = count_;
+      ends.begin(bucket, first);
+      const int given = shape_.bucket_bits + 1 - from.shape().bucket_bits;
+      if (!take_bucket(from, (std::uint64_t{bit} << shape_.bucket_bits) | bucket, given, no_lane, window)) return false;
       keep_within_group(bucket, first, window);
       ends.end(bucket, count_);
     }
@@ -295,10 +312,13 @@ class FingerprintTable {
     std::uint32_t base_ = 0;
   };
 
-  /// The live lanes of another table that belong to a bucket of this one.
-  [[nodiscard]] bool take_bucket(const FingerprintView& from, std::uint64_t bucket, std::uint32_t twins_from,
+  /// How many bits each lane of another table gives to the number of its bucket here.
+  [[nodiscard]] int given_by(const FingerprintView& from) const noexcept {
+    return shape_.bucket_bits - from.shape().bucket_bits;
+  }
+  /// The live lanes of another table that belong to a bucket of `given` bits more than it has.
+  [[nodiscard]] bool take_bucket(const FingerprintView& from, std::uint64_t bucket, int given, std::uint32_t twins_from,
                                  FingerprintWindow window) noexcept {
-    const int given = shape_.bucket_bits - from.shape().bucket_bits;
     if (given >= 0) {
       return take_lanes(from, bucket >> given, given, given == 0 ? 0 : bucket << (64 - given), twins_from, window);
     }

@@ -30,7 +30,7 @@ namespace seenby {
 /// A short history is exact. With a history to read (`set_replay`) and no window, a longer one is a split-block filter,
 /// re-inserted at growth_factor times the size when it is full. Without, a large first batch gets a filter of its size,
 /// and what grows goes into a fingerprint table, which grows by itself; with a window everything is in one table whose
-/// lanes know their slices. A table has up to 128 KiB; what a user has beyond goes into a chain of filters.
+/// lanes know their slices. A user past one table (table_bytes) has several, split by the digests' top bits.
 ///
 /// Thread-safe. `check` takes no lock and writes nothing shared, but for a shared lock for each user while there are
 /// hides or last items; it never waits for a growth. Writers of users in one shard exclude each other. A record that

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "seenby/filters/fingerprint/shape.hpp"
@@ -119,6 +120,21 @@ class FingerprintView {
     return static_cast<std::uint32_t>(old.count());
   }
 
+  /// Calls visit(bits, count) for each lane: it stands for the digests that begin with the first `count` of `bits`.
+  template <class Visit>
+  void for_each_lane(Visit&& visit) const {
+    const detail::FingerprintRef table = ref();
+    for (std::uint64_t bucket = 0; bucket < std::uint64_t{1} << shape_.bucket_bits; ++bucket) {
+      const detail::LaneRun run = lanes_of(table, bucket);
+      const std::uint64_t first = shape_.bucket_bits == 0 ? 0 : bucket << (64 - shape_.bucket_bits);
+      for (std::uint32_t at = run.first; at < run.first + run.count; ++at) {
+        const std::uint64_t lane = load_lane(table, at);
+        const auto end = static_cast<std::uint32_t>(std::countr_zero(lane));  // of the one behind the fingerprint
+        visit(first | ((lane & (lane - 1)) >> shape_.bucket_bits), shape_.bucket_bits + 63 - end);
+      }
+    }
+  }
+
   /// The rate at which a fresh digest matches, from the bits: exact for what is in the table. A fingerprint of k bits
   /// matches 2^-k of what falls into its bucket; one that begins with another matches nothing more. O(count).
   [[nodiscard]] double estimated_fpr() const noexcept {
@@ -171,9 +187,10 @@ class FingerprintView {
 
 /// The shape for a table with `more` different new items in it, exactly large enough, that errs at most `share` until
 /// it grows again. It has fewer bucket bits than an old one of which little is left. `old` is null for a new table.
+/// `errs`: what the old one errs, where that is known better than from its bits alone, as of one of many tables.
 /// O(1) while the bucket bits stay, O(count) when they change.
 [[nodiscard]] inline FingerprintShape grown_shape(const FingerprintView* old, std::uint64_t more, double share,
-                                                  bool sliced) {
+                                                  bool sliced, std::optional<double> errs = std::nullopt) {
   detail::require_rate(share, "share");
   const std::uint64_t held = old == nullptr ? 0 : old->count();
   std::uint64_t lanes = held + more;
@@ -185,7 +202,7 @@ class FingerprintView {
   } else {
     // Lanes of a shrunken table are cut where they get too long, as if inserted into it.
     const std::uint64_t to_come = std::max(shape.most_items(), lanes) - (spare_bits < 0 ? held : 0);
-    const double rate = held == 0 ? 0 : old->estimated_fpr();
+    const double rate = errs ? *errs : held == 0 ? 0 : old->estimated_fpr();
     shape.tail_bytes = sizing::tail_bytes_for(shape.bucket_bits, rate, to_come, share);
     if (held > 0) {
       shape.tail_bytes = std::max(shape.tail_bytes, old->shape().tail_bytes);
@@ -193,6 +210,18 @@ class FingerprintView {
     }
   }
   shape.capacity = static_cast<std::uint32_t>(std::min<std::uint64_t>(lanes, UINT32_MAX));
+  return shape;
+}
+
+/// The shape for the half of a table whose digests begin with `bit`, with one bucket bit less: the lanes stay as they
+/// are. A table of one bucket has none to give: its lanes give a bit each. O(1).
+[[nodiscard]] inline FingerprintShape half_of(const FingerprintView& whole, std::uint32_t bit) noexcept {
+  FingerprintShape shape = whole.shape();
+  shape.capacity = whole.count();
+  if (shape.bucket_bits == 0) return shape;
+  --shape.bucket_bits;
+  const std::uint32_t below = lanes_of(whole.ref(), std::uint64_t{1} << shape.bucket_bits).first;
+  shape.capacity = bit == 0 ? below : whole.count() - below;
   return shape;
 }
 

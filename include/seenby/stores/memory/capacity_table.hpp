@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -79,22 +78,11 @@ class CapacityTable {
   std::array<Point, 116> points_;  // as many as the constructor adds
 };
 
-/// The part of a slice's rate that its first filter may use where successors are chained; they share the rest. Less
-/// would cost every user bits (1.5 an item for each halving), more would cost those who outgrow their first filter.
-inline constexpr double first_link_share = 0.75;
-
-/// The rate of the chain's filter number `link`. The first twelve successors, which take a user to 4,000 times the
-/// first capacity when each doubles it, share nine tenths of the rest as 1, 1/2, 1/3, ...; those after them share the
-/// last tenth as 1/2, 1/4, ..., so that the sum stays within the slice's rate however long the chain grows. The last
-/// link holds half of all items: halving from the first link on would leave the tenth 1/1,024 of the rest, this leaves
-/// it 1/34: 26 bits an item in a chain of 880 items that has just filled up, for a pair's rate of 1%.
-[[nodiscard]] inline double link_fpr(double slice_rate, std::uint32_t link, double first_share) noexcept {
-  if (link == 0) return slice_rate * first_share;
-  constexpr std::uint32_t planned_links = 12;
-  constexpr double harmonic_sum = 3.10321067821067821;  // of 1/1 to 1/12
-  const double rest = slice_rate * (1 - first_share);
-  if (link <= planned_links) return rest * 0.9 / (harmonic_sum * link);
-  return std::ldexp(rest * 0.1, -static_cast<int>(link - planned_links));
-}
+/// The part of a user's rate that a filter may use where no history is there to re-insert it, and a table beside it
+/// takes what comes later. Less would cost every such user bits (1.5 an item for each halving), more those who outgrow
+/// it.
+inline constexpr double first_filter_share = 0.75;
+/// The part of the rate of a window's slices that a table may use.
+inline constexpr double table_share = 0.75;
 
 SEENBY_DETAIL_END

@@ -126,8 +126,15 @@ class MemoryCore {
   void keep_last(const StoredRequest<Words>& request, std::uint32_t newest);
   Result<RecordOutcome> record_in(const User& user, std::span<const Digest> digests, std::uint32_t slice,
                                   std::uint32_t newest);
-  /// What record_many has left to do: whose history must be read first, and whose record a history may rebuild.
+  /// What record_many has left to do: whose history must be read first, whose record a history may rebuild, and what of
+  /// a large user's items waits until others had their turn.
   struct BatchRest {
+    struct Unfinished {
+      std::size_t request;
+      std::span<const Digest> digests;
+      std::uint32_t slice;
+    };
+    std::vector<Unfinished> unfinished;
     std::vector<std::size_t> missing;
     std::vector<std::pair<std::size_t, std::uint32_t>> outgrown;  // and in which slice
   };

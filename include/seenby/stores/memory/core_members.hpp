@@ -36,6 +36,8 @@ inline void require_option(bool holds, const char* expected, double got) {
                  static_cast<double>(policy.initial_items));
   require_option(options.shards >= 1 && options.shards <= 65536, "1 to 65536 shards", options.shards);
   require_option(options.exact_items <= max_exact_items, "0 to 64 exact_items", options.exact_items);
+  require_option(options.table_bytes >= 2048 && options.table_bytes <= Handle::largest_size * granule_bytes,
+                 "2,048 to 131,040 table_bytes", options.table_bytes);
   options.shards = std::bit_ceil(options.shards);
   return options;
 }
@@ -71,6 +73,7 @@ MemoryCore<Words>::MemoryCore(StorePolicy&& given, const MemoryOptions& wanted, 
   context.slices = slices_.windowed() ? policy_.slices : 0;
   context.initial_items = policy_.initial_items;
   context.growth_factor = policy_.growth_factor;
+  context.largest_table = options_.table_bytes / granule_bytes;
 }
 template <std::size_t Words>
 MemoryCore<Words>::~MemoryCore() = default;
@@ -145,15 +148,26 @@ void MemoryCore<Words>::keep_last(const Key& key, std::span<const Digest> digest
 template <std::size_t Words>
 Result<RecordOutcome> MemoryCore<Words>::record_in(const User& user, std::span<const Digest> digests,
                                                    std::uint32_t slice, std::uint32_t newest) {
-  const auto outcome = state_->shards.locked(user.key, [&](Shard<Words>& shard) {
-    auto inserted = insert_locked(shard, user.key, digests, slice, newest);
-    state_->shards.split_if_crowded(shard);
-    return inserted;
-  });
-  const HistoryPaths* const paths = history_paths_.load(std::memory_order_acquire);
-  if (!outcome) return (this->*paths->create)(user, digests, slice, newest);
-  if (outcome->rebuild_wanted && paths != nullptr) (this->*paths->rebuild)(user, slice);
-  return RecordOutcome{.newly_added = outcome->newly_added, .grew = outcome->grew};
+  RecordOutcome total;
+  do {
+    const auto outcome = state_->shards.locked(user.key, [&](Shard<Words>& shard) {
+      auto inserted = insert_locked(shard, user.key, digests, slice, newest);
+      state_->shards.split_if_crowded(shard);
+      return inserted;
+    });
+    const HistoryPaths* const paths = history_paths_.load(std::memory_order_acquire);
+    if (!outcome) {  // missing, or forgotten since the first items went in
+      auto created = (this->*paths->create)(user, digests, slice, newest);
+      if (created) created->newly_added += total.newly_added;
+      return created;
+    }
+    if (outcome->rebuild_wanted && paths != nullptr) (this->*paths->rebuild)(user, slice);
+    total.newly_added += outcome->newly_added;
+    total.grew = total.grew || outcome->grew;
+    digests = digests.last(outcome->left);
+    if (!digests.empty()) state_->shards.give_way(user.key);
+  } while (!digests.empty());
+  return total;
 }
 /// Nothing where the user is missing and a history must be read first.
 template <std::size_t Words>
@@ -166,7 +180,7 @@ std::optional<InsertOutcome> MemoryCore<Words>::insert_locked(Shard<Words>& shar
     return std::nullopt;
   }
   auto inserted = shard.insert(key, digests, slice, newest);
-  shard.counters.records += digests.size();
+  shard.counters.records += digests.size() - inserted.left;
   inserted.rebuild_wanted = inserted.rebuild_wanted && shard.begin_rebuild(key);
   return inserted;
 }
@@ -210,6 +224,18 @@ std::vector<Result<RecordOutcome>> MemoryCore<Words>::record_many(std::span<cons
       });
     });
   }
+  for (const auto& part : rest.unfinished) {
+    auto& outcome = outcomes[part.request];
+    if (!outcome) continue;
+    const auto more = guarded(part.digests.size(),
+                              [&] { return record_in(requests[part.request].user, part.digests, part.slice, newest); });
+    if (!more) {
+      outcome = more.error();
+      continue;
+    }
+    outcome->newly_added += more->newly_added;
+    outcome->grew = outcome->grew || more->grew;
+  }
   for (std::size_t i = 0; exact_.keeps() && i < requests.size(); ++i) {
     if (!outcomes[i]) continue;
     outcomes[i] = guarded(requests[i].digests.size(), [&]() -> Result<RecordOutcome> {
@@ -236,11 +262,13 @@ void MemoryCore<Words>::record_known(std::span<const StoredRequest<Words>> reque
       return for_each_slice(requests[i], newest, [&](auto digests, std::uint32_t slice) -> Result<RecordOutcome> {
         // Room first: a rebuild that has begun must end.
         auto& outgrown = rest.outgrown;
+        rest.unfinished.reserve(rest.unfinished.size() + 1);
         if (outgrown.size() == outgrown.capacity()) outgrown.reserve(2 * outgrown.size() + 8);
         const auto inserted = insert_locked(shard, key_of(at), digests, slice, newest);
         unread = unread || !inserted;
         if (!inserted) return RecordOutcome{};
         if (inserted->rebuild_wanted) outgrown.emplace_back(i, slice);
+        if (inserted->left > 0) rest.unfinished.push_back({i, digests.last(inserted->left), slice});
         return RecordOutcome{.newly_added = inserted->newly_added, .grew = inserted->grew};
       });
     });
@@ -297,7 +325,7 @@ void insert_by_slice(Shard<Words>& shard, const IndexKey<Words>& key, std::span<
     digests.clear();
     const std::uint32_t slice = sorted[i].slice;
     for (; i < sorted.size() && sorted[i].slice == slice; ++i) digests.push_back(sorted[i].digest);
-    shard.insert(key, digests, slice, newest);
+    shard.insert_all(key, digests, slice, newest);
   }
 }
 
@@ -333,7 +361,7 @@ Result<RecordOutcome> MemoryCore<Words>::create_from_history(const User& user, s
       try {
         insert_by_slice(shard, user.key, std::span<const SliceDigest>(*history), newest);
         // After the history, so that what it holds already is not counted as new.
-        if (!digests.empty()) outcome.newly_added = shard.insert(user.key, digests, slice, newest).newly_added;
+        if (!digests.empty()) outcome.newly_added = shard.insert_all(user.key, digests, slice, newest);
       } catch (const std::bad_alloc&) {
         if (is_new) shard.erase(user.key);  // half a history would call the other half unseen
         throw;
@@ -350,8 +378,8 @@ Result<RecordOutcome> MemoryCore<Words>::create_from_history(const User& user, s
                "seenby: expected to read a missing user's history, but the user was forgotten each time meanwhile"};
 }
 
-/// Reads the history with no lock held; the record's chain serves meanwhile. A history that cannot be read leaves the
-/// chain in place, counted as over budget: what was to be recorded is.
+/// Reads the history with no lock held; the record serves meanwhile. A history that cannot be read leaves a
+/// table beside the full filter, counted as over budget: what was to be recorded is.
 template <std::size_t Words>
 void MemoryCore<Words>::rebuild(const User& user, std::uint32_t slice) {
   try {

@@ -17,6 +17,10 @@ struct MemoryOptions {
   std::uint32_t exact_items = 4;
   /// Memory for users and their index, at most; a record that would need more is refused. 0: the machine's memory.
   std::uint64_t max_bytes = 0;
+  /// How large a user's fingerprint table may be, 2,048 to 131,040 (which is 128 KiB less what a handle cannot count).
+  /// A user with more has several of up to a quarter of it, and a growth touches one of them: smaller ones keep other
+  /// writers waiting less, larger ones are found sooner.
+  std::uint32_t table_bytes = 131'040;
 };
 
 }  // namespace seenby

@@ -13,6 +13,7 @@
 #include "seenby/stores/memory/core.hpp"
 #include "seenby/stores/memory/filter_blocks.hpp"
 #include "seenby/stores/memory/lookup.hpp"
+#include "seenby/stores/memory/segments.hpp"
 #include "seenby/stores/memory/state.hpp"
 #include "seenby/stores/memory/table_record.hpp"
 
@@ -65,7 +66,7 @@ class MemoryReader {
     const bool known =
         for_each_chunk(key, newest, digests, [&](std::size_t at, DigestSpan chunk, const LiveParts& live) {
           add(at);  // the chunk before is settled
-          check_parts(live, newest, chunk, hits.data());
+          return check_parts(live, newest, chunk, hits.data());
         });
     add(digests.size());
     return known;
@@ -77,7 +78,7 @@ class MemoryReader {
       std::fill_n(ages + at, chunk.size(), std::uint8_t{255});
       std::array<std::uint8_t, chunk_size> hits;
       for (const LivePart& part : live.list()) {  // the newest slice comes last and has the last word
-        if (part.kind == RecordKind::table) continue;
+        if (part.kind == RecordKind::table || part.kind == RecordKind::segmented) continue;
         check_part(part, chunk, hits.data());
         const auto slices_ago = static_cast<std::uint8_t>(std::min(newest - std::min(newest, part.slice), 254U));
         for (std::size_t i = 0; i < chunk.size(); ++i) {
@@ -86,7 +87,12 @@ class MemoryReader {
       }
       for (const LivePart& part : live.list()) {
         if (part.kind == RecordKind::table) age_by_table(table_ref(part, newest), chunk, ages + at);
+        const auto take = [&](std::size_t i, const FingerprintRef& table, Digest digest) {
+          ages[at + i] = std::min(ages[at + i], fingerprint_age(table, digest));
+        };
+        if (part.kind == RecordKind::segmented && !ask_segments(part, newest, chunk, take)) return false;
       }
+      return true;
     });
   }
 
@@ -165,16 +171,48 @@ class MemoryReader {
       detail::check(blocks_ref(part.first, part.size), digests.data(), digests.size(), hits);
     }
   }
-  /// hits[i] = in how many parts digest i is.
-  void check_parts(const LiveParts& live, std::uint32_t newest, DigestSpan digests, std::uint8_t* hits) const noexcept {
+  /// hits[i] = in how many parts digest i is. False when the record changed under the reader.
+  bool check_parts(const LiveParts& live, std::uint32_t newest, DigestSpan digests, std::uint8_t* hits) const noexcept {
     std::fill_n(hits, digests.size(), std::uint8_t{0});
+    const auto take = [&](std::size_t i, const FingerprintRef& table, Digest digest) {
+      hits[i] = static_cast<std::uint8_t>(hits[i] + (fingerprint_test(table, digest) ? 1 : 0));
+    };
     for (const LivePart& part : live.list()) {
       switch (part.kind) {
         case RecordKind::exact: digests_check_add(part.first, part.size, digests.digests, hits); break;
         case RecordKind::table: check_add(table_ref(part, newest), digests.data(), digests.size(), hits); break;
+        case RecordKind::segmented:
+          if (!ask_segments(part, newest, digests, take)) return false;
+          break;
         default: check_add(blocks_ref(part.first, part.size), digests.data(), digests.size(), hits);
       }
     }
+    return true;
+  }
+  /// Calls ask(i, table, digest as the table has it) for each candidate whose table is live; each table's lines are
+  /// asked for before they are read. False when a writer got in between.
+  template <class Ask>
+  bool ask_segments(const LivePart& part, std::uint32_t newest, DigestSpan digests, Ask&& ask) const noexcept {
+    constexpr std::size_t ahead = 16;
+    std::array<Handle, ahead> handles;
+    const SegmentDirectory directory{part.first, SegmentDirectory::bits_of(part.size)};
+    for (std::size_t at = 0; at < digests.size(); at += ahead) {
+      const std::size_t count = std::min(ahead, digests.size() - at);
+      for (std::size_t i = 0; i < count; ++i) {
+        handles[i] = directory.at(directory.slot_of(digests.digests[at + i]));
+        __builtin_prefetch(lookup_.space().at(handles[i].block()));
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        if (handles[i].size() == 0) continue;
+        const std::uint64_t* const block = lookup_.space().at(handles[i].block());
+        // A word that is being reused may say anything: it is believed as far as the block reaches.
+        const TableHead head = TableHead::of(load_word(block), handles[i].size());
+        if (!head.is_sound(handles[i].size()) || handles[i].items() > directory.bits) return false;
+        if (!state_.context.is_live(head.newest, newest)) continue;
+        ask(at + i, table_ref(head, block, newest), Digest{digests.digests[at + i].value << handles[i].items()});
+      }
+    }
+    return true;
   }
 
   /// False when the record changed under the reader. The list of an extended record is copied and the sequence checked
@@ -203,7 +241,7 @@ class MemoryReader {
     if (!shard.sequence.unchanged_since(sequence)) return false;
     for (const Part& part : parts) {
       // A table's own head says how new it is.
-      if (part.kind != RecordKind::table && !state_.context.is_live(part.slice, newest)) continue;
+      if (!part.is_table() && !state_.context.is_live(part.slice, newest)) continue;
       add(part.kind, part.block, part.kind == RecordKind::exact ? part.items : part.size, part.slice);
     }
     // What a table's head says decides where its bytes are: it is believed once nothing has moved.
@@ -222,8 +260,8 @@ class MemoryReader {
     live.count = kept;
   }
 
-  /// Calls read(offset, chunk, parts) for each chunk of candidates until nothing it looked at was reused meanwhile, and
-  /// once with an empty chunk when there are none. False when there is no such user.
+  /// Calls read(offset, chunk, parts) for each chunk of candidates until it says that it could and nothing it looked at
+  /// was reused meanwhile, and once with an empty chunk when there are none. False when there is no such user.
   template <class Read>
   bool for_each_chunk(const Key& key, std::uint32_t newest, DigestSpan digests, Read&& read) const noexcept {
     bool known = false;
@@ -236,8 +274,7 @@ class MemoryReader {
         const Handle handle{word == nullptr ? 0 : load_word_acquire(word)};
         known = handle.kind() != RecordKind::none;
         if (!live_parts(shard, sequence, handle, newest, parts)) return false;
-        read(at, chunk, parts);
-        return true;
+        return read(at, chunk, parts);
       };
       bool done = false;
       for (int i = 0; i < optimistic_tries && !done; ++i) {

@@ -12,28 +12,12 @@
 
 #include "seenby/stores/memory/arena.hpp"
 #include "seenby/stores/memory/filter_blocks.hpp"
+#include "seenby/stores/memory/segments.hpp"
 #include "seenby/stores/memory/shard_context.hpp"
-#include "seenby/stores/memory/table_record.hpp"
+#include "seenby/stores/memory/table_image.hpp"
 #include "seenby/stores/memory/user_record.hpp"
 
 SEENBY_DETAIL_BEGIN
-
-/// Inserts items into a table that readers may be looking at: they see by the sequence that it changes, and look again;
-/// none waits for more than one item. Says how many went in before it was full, and leaves the head as it is then.
-inline std::size_t insert_in_place(std::uint64_t* block, TableHead& head, std::span<const FingerprintItem> items,
-                                   const ShardContext& context, ReadSequence& sequence,
-                                   InsertOutcome& outcome) noexcept {
-  FingerprintTable table = head.table(block);
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    sequence.begin_shift();
-    const auto did = table.insert(items[i], context.window_at(head.newest));
-    head.count = table.count();
-    store_word(block, head.word());
-    sequence.end_shift();
-    if (!outcome.count(did)) return i;
-  }
-  return items.size();
-}
 
 /// A copy of a record's parts to work on, under the lock of its shard. Bits and digests go into live blocks at once,
 /// which hides nothing: they are being recorded. Blocks that the record no longer needs are only listed: they are
@@ -42,14 +26,29 @@ inline std::size_t insert_in_place(std::uint64_t* block, TableHead& head, std::s
 template <std::size_t Words>
 class RecordParts {
  public:
-  RecordParts(const ShardContext& context, Arena& arena, ShardCounters& counters, ReadSequence& sequence,
+  RecordParts(ShardContext& context, Arena& arena, ShardCounters& counters, ReadSequence& sequence, Handle handle,
               const PartList& all) noexcept
-      : context_(context), arena_(arena), counters_(counters), sequence_(sequence) {
-    for (const Part& part : all) list_of(part.kind).push_back(part);
+      : context_(context), arena_(arena), counters_(counters), sequence_(sequence), handle_(handle) {
+    for (const Part& part : all) list_of(part).push_back(part);
+  }
+  RecordParts(const RecordParts&) = delete;
+  RecordParts& operator=(const RecordParts&) = delete;
+  /// Tables that no record has got go again.
+  ~RecordParts() {
+    if (published_) return;
+    for (Part& part : tables_) {
+      if (part.kind == RecordKind::segmented && list_entry(part) == nullptr) release_segments(context_.space, part);
+    }
   }
 
-  /// Lets go of the slices that left the window.
-  void drop_dead(std::uint32_t newest) {
+  /// How many of a batch's items are recorded before other writers of the shard get their turn: a few where each goes
+  /// into a table of its own, all where one copy takes all.
+  [[nodiscard]] std::size_t items_at_once(std::size_t items) const noexcept {
+    constexpr std::size_t few = 64;
+    return !tables_.empty() && tables_.back().kind == RecordKind::segmented ? std::min(items, few) : items;
+  }
+  /// Lets go of the slices that left the window. A user's many tables wait until they are written to, or `thoroughly`.
+  void drop_dead(std::uint32_t newest, bool thoroughly = false) {
     std::uint32_t last_dropped = 0;
     bool dropped = false;
     while (!parts_.empty() && !context().is_live(parts_[0].slice, newest)) {
@@ -59,7 +58,9 @@ class RecordParts {
       remove(parts_, 0);
     }
     for (std::uint32_t i = 0; context().windowed() && i < tables_.size();) {
-      if (trim(i, newest)) ++i;
+      if (!trim(i, newest)) continue;
+      if (thoroughly && tables_[i].kind == RecordKind::segmented) segments(tables_[i]).trim(newest);
+      ++i;
     }
   }
 
@@ -67,8 +68,8 @@ class RecordParts {
   /// Tables of up to 2 KiB are changed in a copy.
   static constexpr std::uint32_t copied_granules = 64;
 
-  [[nodiscard]] PartList& list_of(RecordKind kind) noexcept { return kind == RecordKind::table ? tables_ : parts_; }
-  [[nodiscard]] const ShardContext& context() const noexcept { return context_; }
+  [[nodiscard]] PartList& list_of(const Part& part) noexcept { return part.is_table() ? tables_ : parts_; }
+  [[nodiscard]] ShardContext& context() const noexcept { return context_; }
   [[nodiscard]] Arena& arena() const noexcept { return arena_; }
   [[nodiscard]] ShardCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] std::uint64_t* words_of(const Part& part) const noexcept { return arena_.at(part.block); }
@@ -82,9 +83,13 @@ class RecordParts {
     return {first, last};
   }
   void remove(PartList& list, std::uint32_t i) {
-    retired_.emplace_back(list[i].block, list[i].size);
+    retire(list[i]);
     list.erase(i);
     structure_changed_ = true;
+  }
+  void retire(const Part& part) {
+    if (part.kind == RecordKind::segmented) retired_segments_.push_back(part);
+    if (part.size > 0) retired_.emplace_back(part.block, part.size);
   }
   /// Room for one more part.
   void require_room() const {
@@ -130,6 +135,20 @@ class RecordParts {
     return words_covered(words_of(part), cover.data(), cover.size());
   }
 
+  /// The same of a table's lanes: each must be how one of these digests begins.
+  [[nodiscard]] bool explains_tables(std::span<const Digest> sorted, const Part& part) const {
+    bool all = true;
+    visit_tables(context_.space, part, [&](const auto& table, const auto&, std::uint32_t depth, std::uint64_t prefix) {
+      table.for_each_lane([&](std::uint64_t bits, std::uint32_t count) {  // a digest's first `count` bits
+        const std::uint64_t first = prefix | bits >> depth;
+        const std::uint64_t last = first | (depth + count >= 64 ? 0 : ~std::uint64_t{0} >> (depth + count));
+        const auto at = std::lower_bound(sorted.begin(), sorted.end(), Digest{first});
+        all = all && at != sorted.end() && at->value <= last;
+      });
+    });
+    return all;
+  }
+
   std::uint32_t fill(Part& part, std::span<const Digest> digests) noexcept {
     const std::uint32_t changed = blocks_insert(words_of(part), part.size, digests);
     part.items += changed;
@@ -158,166 +177,134 @@ class RecordParts {
 
   // Tables. Readers may be looking at one, so that each change is made in a copy and then in a block of its own.
 
-  [[nodiscard]] TableHead head_of(const Part& table) const noexcept {
-    return TableHead::of(load_word(words_of(table)), table.size);
+  [[nodiscard]] TableImage image_of(const Part& table) const { return {words_of(table), table.size}; }
+  /// Where the list that readers know has a part; null for a new one.
+  [[nodiscard]] std::uint64_t* list_entry(const Part& part) const noexcept {
+    for (std::uint32_t i = 0; handle_.kind() == RecordKind::extended && i < handle_.size(); ++i) {
+      std::uint64_t* const words = arena_.at(handle_.block()) + std::size_t{i} * granule_words;
+      if (load_word(words) == part.place()) return words;
+    }
+    return nullptr;
   }
-  [[nodiscard]] std::vector<std::uint64_t> words_in(const Part& table) const {
-    std::vector<std::uint64_t> words(std::size_t{table.size} * granule_words);
-    copy_words(words.data(), words_of(table), words.size());
-    return words;
+  [[nodiscard]] Segments segments(Part& part) noexcept {
+    return {context_, arena_, counters_, sequence_, part, list_entry(part)};
   }
-  [[nodiscard]] static FingerprintTable table_in(std::vector<std::uint64_t>& words, const TableHead& head) noexcept {
-    // No words: no table, and an empty one has no bytes.
-    return {head.shape, head.count, words.empty() ? nullptr : reinterpret_cast<std::byte*>(words.data() + 1)};
-  }
-  /// Lets a table's part stand for these words.
-  void store_table(Part& part, std::vector<std::uint64_t>& words, TableHead head, std::uint32_t count) {
-    head.count = count;
-    words[0] = head.word();
-    const auto granules = static_cast<std::uint32_t>(words.size() / granule_words);
-    const std::uint32_t block = arena().allocate(granules);
-    copy_words(arena().at(block), words.data(), words.size());
+  /// Lets a table's part stand for an image.
+  void store_table(Part& part, const TableImage& image) {
+    const std::uint32_t block = arena().allocate(image.granules());
+    image.store(arena().at(block));
     if (part.size > 0) retired_.emplace_back(part.block, part.size);
     part.block = block;
-    part.size = granules;
-    part.items = count;
-    part.slice = head.newest;
+    part.size = image.granules();
+    part.items = image.count();
+    part.slice = image.head().newest;
     structure_changed_ = true;
   }
   /// Takes the dead lanes out of a table; false when it had no others and is gone.
   bool trim(std::uint32_t i, std::uint32_t newest) {
     Part& part = tables_[i];
     if (part.slice >= newest) return true;
-    TableHead head = head_of(part);
-    const FingerprintWindow window = context().window_at(newest);
     if (!context().is_live(part.slice, newest)) {  // its slices' numbers may have come round
-      counters().slices_dropped += head.view(words_of(part)).slices_older_than(-1, window.newest);
+      counters().slices_dropped += slices_of(part);
       remove(tables_, i);
       return false;
     }
-    std::vector<std::uint64_t> words = words_in(part);
-    FingerprintTable table = table_in(words, head);
-    const std::uint32_t slices = table.view().slices_older_than(window.max_age, window.newest);
-    if (slices == 0) return true;
+    if (part.kind == RecordKind::segmented) return true;
+    TableImage image = image_of(part);
+    const std::uint32_t slices = image.trim(newest, context(), 1);
     counters().slices_dropped += slices;
-    table.drop(window);
-    head.newest = newest;
-    TableHead smaller = head;
-    smaller.shape.capacity = table.count();
-    const std::uint64_t granules = TableHead::granules_for(smaller.shape);
-    if (granules >= part.size) {
-      store_table(part, words, head, table.count());
-      return true;
-    }
-    std::vector<std::uint64_t> fewer(static_cast<std::size_t>(granules) * granule_words);
-    smaller = TableHead::of(smaller.word(), static_cast<std::uint32_t>(granules));
-    FingerprintTable next(smaller.shape, 0, reinterpret_cast<std::byte*>(fewer.data() + 1));
-    const FingerprintView from = table.view();
-    if (!next.rebuild(&from, {}, window)) throw std::bad_alloc();
-    store_table(part, fewer, smaller, next.count());
+    if (slices > 0) store_table(part, image);
     return true;
   }
-  /// Records digests in the open table, or in the first one; false when that would be larger than a table may be: what
-  /// still fitted may be in it.
-  bool insert_in_table(std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest,
+  /// How many slices a table has lanes of; of many tables, the first one.
+  [[nodiscard]] std::uint32_t slices_of(const Part& part) const noexcept {
+    Handle table = Handle::of(RecordKind::table, part.block, part.size);
+    if (part.kind == RecordKind::segmented) table = SegmentDirectory::of(context_.space, part).at(0);
+    if (table.size() == 0) return 0;
+    const std::uint64_t* const block = context_.space.at(table.block());
+    const TableHead head = TableHead::of(load_word(block), table.size());
+    return head.view(block).slices_older_than(-1, static_cast<std::uint8_t>(head.newest));
+  }
+  /// Records digests in the open table, or in the first one.
+  void insert_in_table(std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest,
                        InsertOutcome& outcome) {
     // Another writer may know a newer slice already.
     if (!tables_.empty()) newest = std::max(newest, tables_.back().slice);
-    const FingerprintWindow window = context().window_at(newest);
     std::vector<FingerprintItem> rest;
     rest.reserve(digests.size());
     for (const Digest digest : digests) rest.push_back({digest, static_cast<std::uint8_t>(slice)});
-    Part* const open = tables_.empty() ? nullptr : &tables_.back();
-    if (open != nullptr && !every_access_atomic && open->size > copied_granules) {
-      return insert_in_place(*open, rest, newest, outcome);
-    }
-    TableHead head;
-    std::vector<std::uint64_t> words;
-    if (open != nullptr) {
-      head = head_of(*open);
-      words = words_in(*open);
-    }
-    FingerprintTable table = table_in(words, head);
-    if (open != nullptr) {
-      const std::size_t done = insert_while_room(table, rest, window, outcome);
-      if (done == rest.size()) {
-        if (outcome.newly_added == 0 && !outcome.renewed && head.newest == newest) return true;
-        head.newest = newest;
-        store_table(*open, words, head, table.count());
-        return true;
-      }
+    if (tables_.empty()) return start_table(rest, newest, outcome);
+    Part& open = tables_.back();
+    if (open.kind == RecordKind::segmented) return segments(open).insert(rest, newest, outcome);
+    if (!every_access_atomic && open.size > copied_granules) return insert_in_place(open, rest, newest, outcome);
+    TableImage image = image_of(open);
+    const bool known_newest = image.head().newest == newest;
+    const std::size_t done = image.insert(rest, newest, context(), outcome);
+    if (done < rest.size()) {
       rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(done));
+      return grow_table(open, &image, rest, newest, outcome);
     }
-    return grow_table(open, open == nullptr ? nullptr : &table, rest, newest, outcome);
+    if (outcome.newly_added > 0 || outcome.renewed || !known_newest) store_table(open, image);
   }
   /// In a large table, which would take long to copy.
-  bool insert_in_place(Part& open, std::vector<FingerprintItem>& rest, std::uint32_t newest, InsertOutcome& outcome) {
-    TableHead head = head_of(open);
+  void insert_in_place(Part& open, std::vector<FingerprintItem>& rest, std::uint32_t newest, InsertOutcome& outcome) {
+    TableHead head = TableHead::of(load_word(words_of(open)), open.size);
     head.newest = newest;
     const std::size_t done = detail::insert_in_place(words_of(open), head, rest, context(), sequence_, outcome);
     open.items = head.count;
     open.slice = newest;
     structure_changed_ = true;
-    if (done == rest.size()) return true;
+    if (done == rest.size()) return;
     rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(done));
-    const FingerprintTable table = head.table(words_of(open));
-    return grow_table(&open, &table, rest, newest, outcome);
+    const TableImage image = image_of(open);
+    grow_table(open, &image, rest, newest, outcome);
   }
-  static std::size_t insert_while_room(FingerprintTable& table, std::span<const FingerprintItem> items,
-                                       FingerprintWindow window, InsertOutcome& outcome) noexcept {
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (!outcome.count(table.insert(items[i], window))) return i;
-    }
-    return items.size();
+  void start_table(std::vector<FingerprintItem>& items, std::uint32_t newest, InsertOutcome& outcome) {
+    require_room();
+    tables_.push_back({.block = 0,
+                       .size = 0,
+                       .items = 0,
+                       .capacity = 0,
+                       .slice = newest,
+                       .kind = RecordKind::table,
+                       .link = 0,
+                       .fpr = context().table_rate(!parts_.empty())});
+    grow_table(tables_.back(), nullptr, items, newest, outcome);
+    outcome.grew = !parts_.empty();
   }
-  bool grow_table(Part* open, const FingerprintTable* from, std::vector<FingerprintItem>& rest, std::uint32_t newest,
+  /// Gives a table (null: none) with more items a larger block, or makes it several where that would be too large.
+  void grow_table(Part& open, const TableImage* from, std::vector<FingerprintItem>& items, std::uint32_t newest,
                   InsertOutcome& outcome) {
-    sort_by_digest(rest);
-    rest.erase(std::unique(rest.begin(), rest.end(), [](const auto& a, const auto& b) { return a.digest == b.digest; }),
-               rest.end());
-    const FingerprintView view = from == nullptr ? FingerprintView({}, 0, nullptr) : from->view();
-    const double share = open == nullptr ? context().table_rate(!parts_.empty()) : open->fpr;
-    // A little room beyond what is asked, which keeps the cost of growing item by item amortised.
-    const std::uint64_t more = std::max<std::uint64_t>(rest.size(), view.count() / 32);
-    const FingerprintShape shape = grown_shape(from == nullptr ? nullptr : &view, more, share, context().windowed());
-    const std::uint64_t granules = TableHead::granules_for(shape);
-    if (granules > Handle::largest_size) return false;
-    TableHead head = TableHead::of(TableHead{shape, 0, newest}.word(), static_cast<std::uint32_t>(granules));
-    std::vector<std::uint64_t> words(static_cast<std::size_t>(granules) * granule_words);
-    FingerprintTable next(head.shape, 0, reinterpret_cast<std::byte*>(words.data() + 1));
-    if (!next.rebuild(from == nullptr ? nullptr : &view, rest, context().window_at(newest))) throw std::bad_alloc();
-    outcome.newly_added += std::min<std::size_t>(rest.size(), next.count() - std::min(next.count(), view.count()));
-    if (open == nullptr) {
-      require_room();
-      Part part{.block = 0,
-                .size = 0,
-                .items = 0,
-                .capacity = 0,
-                .slice = newest,
-                .kind = RecordKind::table,
-                .link = 0,
-                .fpr = share};
-      store_table(part, words, head, next.count());
-      tables_.push_back(part);
-      outcome.grew = !parts_.empty();
-    } else {
-      store_table(*open, words, head, next.count());
-      outcome.grew = true;
+    outcome.grew = true;
+    const TableLimits limits{.share = open.fpr, .newest = newest, .largest = context().largest_table};
+    if (const auto image = TableImage::grown(from, items, context(), limits)) {
+      outcome.newly_added += added_by_growth(from, *image, items.size());
+      return store_table(open, *image);
     }
-    return true;
+    retire(open);
+    open = Segments::empty_part(arena(), newest, open.fpr);
+    structure_changed_ = true;
+    Segments many = segments(open);
+    if (from != nullptr) many.take(*from);
+    many.insert(items, newest, outcome);
   }
 
   PartList parts_;
   PartList tables_;                                               // one, but where users merged
   std::vector<std::pair<std::uint32_t, std::uint32_t>> retired_;  // blocks and their granules
-  bool structure_changed_ = false;                                // other parts, or parts elsewhere
+  std::vector<Part> retired_segments_;
+  bool published_ = false;
+  bool structure_changed_ = false;  // other parts, or parts elsewhere
   bool counts_changed_ = false;
 
  private:
-  const ShardContext& context_;
+  ShardContext& context_;
   Arena& arena_;
   ShardCounters& counters_;
   ReadSequence& sequence_;
+
+ protected:
+  const Handle handle_;  // as the record was
 };
 
 SEENBY_DETAIL_END

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "seenby/stores/memory/lookup.hpp"
 #include "seenby/stores/memory/record_writer.hpp"
 #include "seenby/stores/memory/shard_context.hpp"
+#include "seenby/stores/memory/shard_mutex.hpp"
 #include "seenby/stores/memory/user_index.hpp"
 #include "seenby/stores/memory/user_record.hpp"
 
@@ -34,12 +34,13 @@ class Shard : public ShardFront<Words> {
   Shard(ShardContext& context, std::uint32_t directory_bits)
       : ShardFront<Words>(directory_bits), context_(&context), arena_(context.space) {}
 
-  std::mutex mutex;
+  ShardMutex mutex;
   ShardCounters counters;
   std::uint32_t depth = 0;     ///< how many bits of the hash all its users share
   std::size_t first_slot = 0;  ///< in the directory
 
-  /// Records digests in one slice; creates the user.
+  /// Records digests in one slice; creates the user. Of a large batch for a large user the last `left` are not recorded
+  /// yet: others get their turn in between.
   InsertOutcome insert(const Key& key, std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest) {
     note_for_rebuild(key, digests, slice);
     std::uint64_t* const word = index.find(context_->space, key);
@@ -58,11 +59,24 @@ class Shard : public ShardFront<Words> {
     }
     Edit edit(*this, word, handle);
     edit.drop_dead(newest);
-    InsertOutcome outcome = edit.insert(digests, slice, newest);
+    const std::size_t at_once = edit.items_at_once(digests.size());
+    InsertOutcome outcome = edit.insert(digests.first(at_once), slice, newest);
     edit.commit(key);
+    outcome.left = digests.size() - at_once;
     outcome.newly_added += before.newly_added;
     outcome.renewed = outcome.renewed || before.renewed;
     return outcome;
+  }
+
+  /// The same for all of a batch at once; how many were new.
+  std::size_t insert_all(const Key& key, std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest) {
+    std::size_t added = 0;
+    while (!digests.empty()) {
+      const InsertOutcome outcome = insert(key, digests, slice, newest);
+      added += outcome.newly_added;
+      digests = digests.last(outcome.left);
+    }
+    return added;
   }
 
   /// An explicit empty record; false when the user is known already.
@@ -84,7 +98,10 @@ class Shard : public ShardFront<Words> {
     sequence.begin_shift();
     index.erase(context_->space, word, context_->key_seed);
     sequence.end_shift();
-    for (const Part& part : parts) arena_.release(part.block, part.size);
+    for (const Part& part : parts) {
+      if (part.kind == RecordKind::segmented) release_segments(context_->space, part);
+      arena_.release(part.block, part.size);
+    }
     if (handle.kind() == RecordKind::extended) arena_.release(handle.block(), handle.size());
     compact_if_wasteful();
     return true;
@@ -97,7 +114,8 @@ class Shard : public ShardFront<Words> {
       decode(Handle{load_word(handle_word)}, parts);
       if (std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
             return !context_->is_live(part.slice, newest) ||
-                   (part.kind == RecordKind::table && context_->windowed() && part.slice != newest);
+                   (part.is_table() && context_->windowed() &&
+                    (part.slice != newest || part.kind == RecordKind::segmented));
           })) {
         affected.push_back(key_of_words(words, context_->key_seed));
       }
@@ -105,7 +123,7 @@ class Shard : public ShardFront<Words> {
     for (const Key& key : affected) {
       std::uint64_t* const word = index.find(context_->space, key);
       Edit edit(*this, word, Handle{load_word(word)});
-      edit.drop_dead(newest);
+      edit.drop_dead(newest, true);
       edit.commit(key);
     }
   }
@@ -148,13 +166,13 @@ class Shard : public ShardFront<Words> {
     reads_.push_back({.key = key, .number = rebuild_number, .noted = {}});
     return true;
   }
-  /// Gives up: the chain stays.
+  /// Gives up: the table beside the filter stays.
   void abandon_rebuild(const Key& key) noexcept {
     if (const auto found = find_read(key, rebuild_number); found != reads_.end()) reads_.erase(found);
     ++counters.over_budget;
   }
-  /// Replaces the chain of a slice by one filter of everything in `history` and everything recorded meanwhile, unless
-  /// the filters hold something that neither explains: then they stay, and the FPR is over budget. True when replaced.
+  /// Replaces the record by one filter of everything in `history` and everything recorded meanwhile, unless it holds
+  /// something that neither explains: then it stays, and the FPR is over budget. True when replaced.
   bool finish_rebuild(const Key& key, std::span<const SliceDigest> history, std::uint32_t slice) {
     const auto found = find_read(key, rebuild_number);
     if (found == reads_.end()) return false;  // forgotten or merged meanwhile
@@ -172,7 +190,7 @@ class Shard : public ShardFront<Words> {
     std::uint64_t* const word = index.find(context_->space, key);
     if (word == nullptr) return false;
     Edit edit(*this, word, Handle{load_word(word)});
-    const bool replaced = edit.replace_chain(digests, slice);
+    const bool replaced = edit.replace_all(digests);
     if (replaced) {
       ++counters.rebuilds;
     } else {
@@ -195,10 +213,14 @@ class Shard : public ShardFront<Words> {
     double passes = 1;
     if (!parts_of(key, parts)) return 0;
     for (const Part& part : parts) {
-      if (part.kind == RecordKind::table && context_->is_live(part.slice, newest)) {
-        const std::uint64_t* const block = arena_.at(part.block);
-        passes *= 1 - TableHead::of(load_word(block), part.size).view(block).estimated_fpr();
+      double rate = 0;
+      if (part.is_table()) {
+        visit_tables(context_->space, part, [&](const auto& table, const TableHead& head, std::uint32_t bits, auto) {
+          if (context_->is_live(head.newest, newest))
+            rate += std::ldexp(table.estimated_fpr(), -static_cast<int>(bits));
+        });
       }
+      passes *= 1 - rate;
       if (part.kind != RecordKind::filter || !context_->is_live(part.slice, newest)) continue;
       passes *= 1 - split_block_fpr(part.size, part.items);
     }
@@ -212,19 +234,26 @@ class Shard : public ShardFront<Words> {
     PartList parts;
     decode(handle, parts);
     std::uint64_t granules = handle.kind() == RecordKind::extended ? handle.size() : 0;
-    for (const Part& part : parts) granules += part.size;
-    return granules * granule_bytes + UserIndex<Words>::slot_words * sizeof(std::uint64_t) * 5 / 4;
+    std::uint64_t segments = 0;
+    for (const Part& part : parts) {
+      granules += part.size;
+      if (part.kind == RecordKind::segmented) segments += SegmentDirectory::of(context_->space, part).table_bytes();
+    }
+    return segments + granules * granule_bytes + UserIndex<Words>::slot_words * sizeof(std::uint64_t) * 5 / 4;
   }
   // Snapshots.
 
-  /// Appends every user's live parts.
+  /// Appends every user's live parts; whether any has segments.
   template <class Writer>
-  void write_records(Writer& out, std::uint32_t newest) const {
+  bool write_records(Writer& out, std::uint32_t newest) const {
+    bool segmented = false;
     index.for_each(context_->space, [&](const auto& words, const std::uint64_t* handle_word) {
       PartList parts;
       decode(Handle{load_word(handle_word)}, parts);
       put_record<Words>(out, words, parts, context_->space, *context_, newest);
+      for (const Part& part : parts) segmented = segmented || part.kind == RecordKind::segmented;
     });
+    return segmented;
   }
   /// Adds a user from a snapshot; bytes[i] are those of part i. False when the user is there already, or when a part
   /// contradicts itself: then the shard is to be thrown away.
@@ -239,7 +268,10 @@ class Shard : public ShardFront<Words> {
   }
   /// Empties the shard for good: readers find nobody and see that the sequence moved; memory goes back at once.
   void retire() noexcept {
+    sequence.begin_shift();
+    for_each_segmented([&](const Part& part) { release_segments(context_->space, part); });
     index.replace(context_->space, {}, 0, sequence);
+    sequence.end_shift();
     arena_ = Arena(context_->space);
     reads_ = {};
     counters = {};
@@ -253,7 +285,10 @@ class Shard : public ShardFront<Words> {
   }
   /// Bytes of the address space.
   [[nodiscard]] std::uint64_t held_bytes() const noexcept {
-    return arena_.held_bytes() + std::uint64_t{index.units()} * AddressSpace::unit_bytes;
+    std::uint64_t segments = 0;
+    for_each_segmented(
+        [&](const Part& part) { segments += SegmentDirectory::of(context_->space, part).table_bytes(); });
+    return segments + arena_.held_bytes() + std::uint64_t{index.units()} * AddressSpace::unit_bytes;
   }
 
   // Splitting.
@@ -325,6 +360,17 @@ class Shard : public ShardFront<Words> {
   }
   [[nodiscard]] std::uint64_t next_bit(const Key& key) const noexcept { return key.hash >> (63 - depth) & 1U; }
 
+  /// Calls visit(part) for each user's segmented part.
+  template <class Visit>
+  void for_each_segmented(Visit&& visit) const {
+    index.for_each(context_->space, [&](const auto&, const std::uint64_t* handle_word) {
+      const Handle handle{load_word(handle_word)};
+      for (std::uint32_t i = 0; handle.kind() == RecordKind::extended && i < handle.size(); ++i) {
+        const Part part = Part::load(arena_.at(handle.block()) + std::size_t{i} * granule_words);
+        if (part.kind == RecordKind::segmented) visit(part);
+      }
+    });
+  }
   [[nodiscard]] PartList decoded(Handle handle) const noexcept {
     PartList parts;
     decode(handle, parts);
@@ -404,6 +450,7 @@ class Shard : public ShardFront<Words> {
     for (const auto& [key, handle] : users) index.place(space, copy.table, key, handle.raw);
     return copy;
   }
+  /// Tables in extents of their own stay where they are, for the copy too: one of the two goes, and not with them.
   [[nodiscard]] Handle moved(Handle handle, Arena& to) const {
     PartList parts;
     decode(handle, parts);
@@ -432,14 +479,14 @@ class Shard : public ShardFront<Words> {
 template <std::size_t Words>
 class Shard<Words>::Edit : public RecordWriter<Words> {
   using Base = RecordWriter<Words>;
-  using Base::context, Base::counts_changed_, Base::parts_, Base::retired_, Base::structure_changed_, Base::tables_;
+  using Base::context, Base::counts_changed_, Base::handle_, Base::parts_, Base::published_, Base::retired_;
+  using Base::retired_segments_, Base::structure_changed_, Base::tables_;
 
  public:
   Edit(Shard& shard, std::uint64_t* word, Handle handle)
-      : Base(*shard.context_, shard.arena_, shard.counters, shard.sequence, shard.decoded(handle)),
+      : Base(*shard.context_, shard.arena_, shard.counters, shard.sequence, handle, shard.decoded(handle)),
         shard_(shard),
-        word_(word),
-        handle_(handle) {}
+        word_(word) {}
 
   /// Publishes. The pointer to the user's slot is stale afterwards.
   void commit(const Key& key) {
@@ -450,8 +497,10 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
     } else if (next.raw != handle_.raw) {
       store_word_release(word_, next.raw);
     }
+    published_ = true;
     if (retired_.empty()) return;
     shard_.sequence.memory_unlinked();
+    for (const Part& part : retired_segments_) release_segments(context().space, part);
     for (const auto& [block, granules] : retired_) shard_.arena_.release(block, granules);
     shard_.compact_if_wasteful();
   }
@@ -470,7 +519,8 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
       retire_list();
       return Handle::of(RecordKind::empty);
     }
-    if (parts_.empty() && tables_.size() == 1 && tables_[0].fpr == context().table_rate(false)) {
+    if (parts_.empty() && tables_.size() == 1 && tables_[0].kind == RecordKind::table &&
+        tables_[0].fpr <= context().table_rate(false)) {
       retire_list();
       return Handle::of(RecordKind::table, tables_[0].block, tables_[0].size);
     }
@@ -498,7 +548,6 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
 
   Shard& shard_;
   std::uint64_t* word_;
-  Handle handle_;
 };
 
 SEENBY_DETAIL_END

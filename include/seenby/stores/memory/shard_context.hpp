@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: MIT
 // What the shards of a memory store share, and what they count.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,11 +17,11 @@ SEENBY_DETAIL_BEGIN
 
 /// What the filters of one user and slice may hide together, and what first filters hold within it.
 struct RateTables {
-  explicit RateTables(double rate) : slice_rate(rate), whole_rate(rate), first_link(rate * first_link_share) {}
+  explicit RateTables(double rate) : slice_rate(rate), whole_rate(rate), first_filter(rate * first_filter_share) {}
 
   double slice_rate;
-  CapacityTable whole_rate;  ///< filters that a history will re-insert may use all of it
-  CapacityTable first_link;  ///< filters that may have to be chained leave some to their successors
+  CapacityTable whole_rate;    ///< filters that a history will re-insert may use all of it
+  CapacityTable first_filter;  ///< others leave some to the table that takes what comes later
 };
 
 /// What all shards of a store share. Immutable but for the address space (thread-safe) and the atomics.
@@ -35,20 +36,26 @@ struct ShardContext {
   std::uint32_t slices = 0;  ///< live slices before the newest; 0 without a window
   std::uint64_t initial_items = 0;
   double growth_factor = 2;
+  std::uint32_t largest_table = 0;          ///< granules; a user with more gets several
   std::atomic<std::uint64_t> last_read{0};  ///< number of the last history read for a missing user
 
   [[nodiscard]] bool windowed() const noexcept { return slices != 0; }
   [[nodiscard]] const CapacityTable& table() const noexcept {
-    return has_history.load(std::memory_order_relaxed) ? rates.whole_rate : rates.first_link;
+    return has_history.load(std::memory_order_relaxed) ? rates.whole_rate : rates.first_filter;
   }
   /// Whether what outgrows a few digests goes into a fingerprint table: where it ages, or where no history can be read
   /// to make a filter larger.
   [[nodiscard]] bool uses_tables() const noexcept { return windowed() || !has_history.load(std::memory_order_relaxed); }
-  /// What a table may err. As a chain's first filter it leaves some to the filters that succeed it when it is too
-  /// large; beside a filter it has half of what that leaves.
+  /// What a table may err; beside a filter, what that leaves.
   [[nodiscard]] double table_rate(bool beside_filter) const noexcept {
-    if (windowed()) return rates.slice_rate * (slices + 1) * first_link_share;
-    return rates.slice_rate * (beside_filter ? (1 - first_link_share) / 2 : first_link_share);
+    if (windowed()) return rates.slice_rate * (slices + 1) * table_share;
+    return rates.slice_rate * (beside_filter ? 1 - first_filter_share : 1);
+  }
+  /// Granules of the largest table among several of one user: smaller than one that is alone, since what one insert
+  /// moves and one growth copies keeps others waiting. Whole units of the address space.
+  [[nodiscard]] std::uint32_t largest_segment() const noexcept {
+    constexpr std::uint32_t unit = AddressSpace::unit_granules;
+    return std::max(unit, largest_table / 4 / unit * unit);
   }
   [[nodiscard]] FingerprintWindow window_at(std::uint32_t newest) const noexcept {
     return {.newest = static_cast<std::uint8_t>(newest), .max_age = static_cast<std::uint8_t>(slices)};
@@ -87,6 +94,7 @@ struct InsertOutcome {
   std::size_t newly_added = 0;
   bool grew = false;
   bool rebuild_wanted = false;
+  std::size_t left = 0;  ///< the batch's last items, which are still to be recorded
   bool renewed = false;  ///< something was seen in an older slice only
 
   /// Counts what a table did with an item; false when it was full.

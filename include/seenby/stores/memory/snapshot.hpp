@@ -26,10 +26,11 @@ Result<void> write_snapshot(const MemoryState<Words>& state, const SnapshotIdent
   auto file = ReplacementFile::create(path, snapshot_header_bytes);
   if (!file) return std::move(file).error();
   ByteWriter out;
-  put_header(out, identity, newest_slice);
+  put_header(out, identity, newest_slice, snapshot_usual_version);
   if (auto written = write_all(file->handle(), out.bytes(), path); !written) return written;
   std::uint64_t users = 0;
   std::uint64_t sections = 0;
+  bool segmented = false;
   ByteWriter records;
   const auto write_section = [&](std::uint64_t count, std::uint64_t mark = snapshot_section) -> Result<void> {
     out.clear();
@@ -44,7 +45,7 @@ Result<void> write_snapshot(const MemoryState<Words>& state, const SnapshotIdent
   for (std::size_t slot = 0; slot < state.shards.directory.size();) {
     records.clear();
     const std::uint64_t count = state.shards.visit_at(slot, [&](const Shard<Words>& shard) -> std::uint64_t {
-      shard.write_records(records, newest_slice);
+      segmented = shard.write_records(records, newest_slice) || segmented;
       return shard.index.users();
     });
     if (count == 0) continue;
@@ -64,7 +65,46 @@ Result<void> write_snapshot(const MemoryState<Words>& state, const SnapshotIdent
   out.put(users);
   out.put_checksum(0);
   if (auto written = write_all(file->handle(), out.bytes(), path); !written) return written;
+  if (segmented) {
+    out.clear();
+    put_header(out, identity, newest_slice, snapshot_version);
+    if (auto written = write_all(file->handle(), out.bytes(), path, 0); !written) return written;
+  }
   return file->commit();
+}
+
+inline void put_part_head(ByteWriter& out, const Part& part, std::uint32_t size) {
+  out.put(size);
+  out.put(part.items);
+  out.put(part.capacity);
+  out.put(part.slice);
+  out.put(static_cast<std::uint32_t>(part.kind) | (std::uint32_t{part.link} << 8));
+  out.put(std::uint32_t{0});
+  out.put(std::bit_cast<std::uint64_t>(part.fpr));
+}
+/// A segmented part: how many tables it has, then each one's depth and KiB, and its bytes.
+inline void put_segments(ByteWriter& out, const Part& part, const AddressSpace& space) {
+  const SegmentDirectory directory = SegmentDirectory::of(space, part);
+  std::uint32_t tables = 0;
+  directory.for_each([&](std::size_t, Handle) { ++tables; });
+  put_part_head(out, part, tables);
+  directory.for_each([&](std::size_t, Handle table) {
+    out.put(table.items());
+    out.put(table.size() / AddressSpace::unit_granules);
+    out.put_words(space.at(table.block()), std::size_t{table.size()} * granule_words);
+  });
+}
+/// The bytes of so many tables; false where they go beyond what is there.
+inline bool take_segments(ByteReader& in, std::uint32_t tables, std::span<const std::byte>& bytes) noexcept {
+  const std::span<const std::byte> from = in.rest();
+  for (std::uint32_t i = 0; i < tables && !in.overrun(); ++i) {
+    static_cast<void>(in.take<std::uint32_t>());
+    const auto units = in.take<std::uint32_t>();
+    static_cast<void>(in.take_bytes(std::uint64_t{units} * AddressSpace::unit_bytes));
+    if (units > Handle::largest_size / AddressSpace::unit_granules) return false;
+  }
+  bytes = from.first(from.size() - in.rest().size());
+  return !in.overrun();
 }
 
 /// One user's record: key, number of parts, then each part's fields and bytes.
@@ -77,14 +117,12 @@ void put_record(ByteWriter& out, const std::array<std::uint64_t, Words>& key, co
   out.put(live);
   for (const Part& part : parts) {
     if (!context.is_live(part.slice, newest)) continue;
+    if (part.kind == RecordKind::segmented) {
+      put_segments(out, part, space);
+      continue;
+    }
     const bool is_filter = part.kind == RecordKind::filter || part.kind == RecordKind::table;
-    out.put(is_filter ? part.size : part.items);
-    out.put(part.items);
-    out.put(part.capacity);
-    out.put(part.slice);
-    out.put(static_cast<std::uint32_t>(part.kind) | (std::uint32_t{part.link} << 8));
-    out.put(std::uint32_t{0});
-    out.put(std::bit_cast<std::uint64_t>(part.fpr));
+    put_part_head(out, part, is_filter ? part.size : part.items);
     out.put_words(space.at(part.block), is_filter ? std::size_t{part.size} * granule_words : part.items);
   }
 }
@@ -117,6 +155,9 @@ inline bool take_part(ByteReader& in, Part& part, std::span<const std::byte>& by
         return false;
       }
     }
+  } else if (part.kind == RecordKind::segmented) {
+    if (!(part.fpr > 0 && part.fpr < 1) || !(part.rate() >= 0 && part.rate() <= 1) || part.link != 0) return false;
+    return take_segments(in, size, bytes);
   } else {
     return false;
   }

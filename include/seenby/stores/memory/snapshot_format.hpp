@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,7 +32,7 @@ SEENBY_DETAIL_BEGIN
 inline constexpr std::uint64_t snapshot_magic = 0x534d79626e656573U;    // "seenbyMS"
 inline constexpr std::uint64_t snapshot_section = 0x43455379626e6573U;  // "senbySEC"
 inline constexpr std::uint64_t snapshot_end = 0x444e4579626e6573U;      // "senbyEND"
-inline constexpr std::uint16_t snapshot_version = 2;                    // 1 has no tables; both are read
+inline constexpr std::uint16_t snapshot_version = 3;                    // 1 has no tables, 2 no segments; all are read
 inline constexpr std::size_t snapshot_header_bytes = 64;
 inline constexpr std::size_t snapshot_section_bytes = 32;  // before the records
 inline constexpr std::size_t snapshot_trailer_bytes = 32;
@@ -83,6 +84,7 @@ class ByteReader {
     bytes_ = bytes_.subspan(static_cast<std::size_t>(count));
     return taken;
   }
+  [[nodiscard]] std::span<const std::byte> rest() const noexcept { return bytes_; }
   [[nodiscard]] bool overrun() const noexcept { return overrun_; }
   [[nodiscard]] bool empty() const noexcept { return bytes_.empty(); }
 
@@ -106,9 +108,10 @@ struct SnapshotIdentity {
   return {code, message.append(path).append(": ").append(what)};
 }
 
-inline void put_header(ByteWriter& out, const SnapshotIdentity& identity, std::uint32_t newest_slice) {
+inline void put_header(ByteWriter& out, const SnapshotIdentity& identity, std::uint32_t newest_slice,
+                       std::uint16_t version) {
   out.put(snapshot_magic);
-  out.put(snapshot_version);
+  out.put(version);
   out.put(static_cast<std::uint8_t>(identity.hash));
   out.put(identity.key_words);
   out.put(identity.seed_check);
@@ -119,6 +122,9 @@ inline void put_header(ByteWriter& out, const SnapshotIdentity& identity, std::u
   out.put_checksum(0);
 }
 
+/// Files have this version unless they hold what it has no part for, so that earlier readers read them.
+inline constexpr std::uint16_t snapshot_usual_version = 2;
+
 /// The newest slice the snapshot's store had seen. Errors: bad_magic, unsupported_version, corrupt, parameter_mismatch.
 [[nodiscard]] inline Result<std::uint32_t> take_header(std::span<const std::byte> bytes,
                                                        const SnapshotIdentity& expected, const std::string& path) {
@@ -128,7 +134,7 @@ inline void put_header(ByteWriter& out, const SnapshotIdentity& identity, std::u
   }
   const auto version = in.take<std::uint16_t>();
   if (version < 1 || version > snapshot_version) {
-    std::string what = "expected version 1 or 2, got ";
+    std::string what = "expected version 1 to 3, got ";
     return snapshot_error(ErrorCode::unsupported_version, path, what.append(std::to_string(version)));
   }
   const std::size_t checked = bytes.size() - sizeof(std::uint64_t);
@@ -187,12 +193,16 @@ class SnapshotFile {
   std::uint64_t remaining_;
 };
 
-inline Result<void> write_all(const FileHandle& file, std::span<const std::byte> bytes, const std::string& path) {
+/// Behind what is written, or over what is there from `at` on.
+inline Result<void> write_all(const FileHandle& file, std::span<const std::byte> bytes, const std::string& path,
+                              std::optional<off_t> at = std::nullopt) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
+    const ssize_t written =
+        at ? ::pwrite(file.get(), bytes.data(), bytes.size(), *at) : ::write(file.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return system_error("write", path);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
+    if (at) *at += written;
   }
   return {};
 }

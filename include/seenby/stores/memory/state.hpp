@@ -89,6 +89,8 @@ class ShardSet {
       if (&shard == &of(key)) return change(shard);
     }
   }
+  /// Between two locks of one write: others who wait for the key's shard go first.
+  void give_way(const Key& key) const noexcept { of(key).mutex.give_way(); }
   /// Runs change(shard, i) for each key_of(i), with its shard locked: once for neighbours in one shard.
   template <class KeyOf, class Change>
   void locked_each(std::size_t count, const KeyOf& key_of, const Change& change) const {

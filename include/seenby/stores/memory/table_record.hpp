@@ -19,6 +19,7 @@ struct TableHead {
   std::uint32_t newest = 0;
 
   static constexpr std::size_t bytes = sizeof(std::uint64_t);
+  static constexpr std::uint8_t largest_tail = 3;  // two bits
 
   [[nodiscard]] static TableHead of(std::uint64_t word, std::uint32_t granules) noexcept {
     TableHead head;

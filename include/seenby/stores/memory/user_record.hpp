@@ -13,13 +13,14 @@ SEENBY_DETAIL_BEGIN
 
 /// What a handle refers to.
 enum class RecordKind : std::uint8_t {
-  none = 0,      ///< no such user
-  empty = 1,     ///< a user with nothing seen; no memory
-  exact = 2,     ///< a few digests, in the order they came
-  filter = 3,    ///< one split-block filter
-  extended = 4,  ///< a list of parts: chains, windows, and filters too large for the handle's fields
-  table = 6,     ///< one fingerprint table: what grows without a history, and what ages
-  kept = 5,      ///< (snapshots only) digests that earlier versions kept behind a slice's filters; skipped
+  none = 0,       ///< no such user
+  empty = 1,      ///< a user with nothing seen; no memory
+  exact = 2,      ///< a few digests, in the order they came
+  filter = 3,     ///< one split-block filter
+  extended = 4,   ///< a list of parts: several tables, a table beside a filter, filters too large for the handle
+  table = 6,      ///< one fingerprint table: what grows without a history, and what ages
+  segmented = 8,  ///< (a part only) tables split by the digests' top bits: see segments.hpp
+  kept = 5,       ///< (snapshots only) digests that earlier versions kept behind a slice's filters; skipped
 };
 
 /// A user's handle: kind (bits 0 to 2), items (3 to 18), size (19 to 30), first granule (32 to 63). The size counts
@@ -50,14 +51,14 @@ struct Part {
   std::uint32_t items;     ///< distinct items recorded in it
   std::uint32_t capacity;  ///< items it holds within its rate
   std::uint32_t slice;     ///< number of the window's slice; 0 without a window
-  RecordKind kind;         ///< exact, filter or table
-  std::uint8_t link;       ///< position in its slice's chain
+  RecordKind kind;         ///< exact, filter, table or segmented
+  std::uint8_t link;       ///< position among its slice's filters
   double fpr;              ///< the rate it was sized for; 0 when exact
 
   void store(std::uint64_t* words) const noexcept {
-    store_word(words, block | (std::uint64_t{size} << 32));
+    store_word(words, place());
     store_word_release(words + 1, counts());
-    store_word(words + 2, slice | (static_cast<std::uint64_t>(kind) << 32) | (std::uint64_t{link} << 40));
+    store_word(words + 2, tags());
     store_word(words + 3, std::bit_cast<std::uint64_t>(fpr));
   }
   /// Publishes a new item count; digests below it must have been stored.
@@ -72,9 +73,24 @@ struct Part {
             .items = static_cast<std::uint32_t>(counts),
             .capacity = static_cast<std::uint32_t>(counts >> 32),
             .slice = static_cast<std::uint32_t>(tags),
-            .kind = static_cast<RecordKind>((tags >> 32) & 7U),
+            .kind = static_cast<RecordKind>((tags >> 32) & 0xffU),
             .link = static_cast<std::uint8_t>(tags >> 40),
             .fpr = std::bit_cast<double>(load_word(words + 3))};
+  }
+  [[nodiscard]] bool is_table() const noexcept { return kind == RecordKind::table || kind == RecordKind::segmented; }
+
+  /// What the tables of a segmented part err, as far as they have been filled: it has no items or capacity of its own.
+  [[nodiscard]] double rate() const noexcept { return std::bit_cast<double>(counts()); }
+  void set_rate(double rate) noexcept {
+    const auto word = std::bit_cast<std::uint64_t>(rate);
+    items = static_cast<std::uint32_t>(word);
+    capacity = static_cast<std::uint32_t>(word >> 32);
+  }
+
+  // Words that are published alone.
+  [[nodiscard]] std::uint64_t place() const noexcept { return block | (std::uint64_t{size} << 32); }
+  [[nodiscard]] std::uint64_t tags() const noexcept {
+    return slice | (static_cast<std::uint64_t>(kind) << 32) | (std::uint64_t{link} << 40);
   }
 
  private:
@@ -84,10 +100,10 @@ struct Part {
 /// The most digests an exact part can have.
 inline constexpr std::uint32_t max_exact_items = 64;
 
-/// The most parts a user can have. Windows may have half as many slices: the rest is for chains.
+/// The most parts a user can have; windows may have half as many slices.
 inline constexpr std::uint32_t max_parts = 254;
 
-/// A user's parts, decoded: oldest slice first, and within a slice in the order of the chain. No allocation.
+/// A user's parts, decoded: oldest slice first, and within a slice as they came. No allocation.
 class PartList {
  public:
   PartList() noexcept {}  // leaves the array as it is: 10 KB that most users need 40 bytes of
@@ -98,6 +114,7 @@ class PartList {
   [[nodiscard]] Part& operator[](std::uint32_t i) noexcept { return parts_[i]; }
   [[nodiscard]] const Part& operator[](std::uint32_t i) const noexcept { return parts_[i]; }
   [[nodiscard]] Part& back() noexcept { return parts_[size_ - 1]; }
+  [[nodiscard]] const Part& back() const noexcept { return parts_[size_ - 1]; }
   [[nodiscard]] Part* begin() noexcept { return parts_.data(); }
   [[nodiscard]] Part* end() noexcept { return parts_.data() + size_; }
   [[nodiscard]] const Part* begin() const noexcept { return parts_.data(); }
