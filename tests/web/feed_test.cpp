@@ -2,7 +2,9 @@
 // The web feed in a real browser: what was scrolled past stays away, what was only fetched comes back.
 
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/browser.hpp"
@@ -37,6 +39,43 @@ TEST_CASE("What was scrolled past does not come back after a reload, what was on
   for (const std::string& item : fetched) back += any_of({item}, again) ? 1U : 0U;
   CHECK(back >= (fetched.size() - seen.size()) / 2);
   CHECK(browser.console_errors().empty());
+}
+
+TEST_CASE("A card is reported once half of it was visible for a second, and not before", "[web][002-01][002-03]") {
+  const TemporaryFolder data;
+  FeedServer server(data.path());
+  Browser browser;
+  open_feed(browser, server.url());
+  browser.run(R"(
+    window.sent = [];
+    const send = window.fetch;
+    window.fetch = (path, options) => {
+      if (path === '/api/impressions') sent.push(...JSON.parse(options.body).events);
+      return send(path, options);
+    })");
+  // Three tenths of a card at the lower edge, for longer than it takes.
+  const std::string at_the_edge = browser
+                                      .run(R"(
+    const card = [...document.querySelectorAll('li.card:not(.tall)')]
+        .find(each => each.getBoundingClientRect().top > innerHeight);
+    const box = card.getBoundingClientRect();
+    scrollBy({top: box.top + 0.3 * box.height - innerHeight, behavior: 'instant'});
+    return card.dataset.item)")
+                                      .get<std::string>();
+  const std::string edge = "li.card[data-item='" + at_the_edge + "']";
+  std::this_thread::sleep_for(std::chrono::milliseconds{2'500});
+  CHECK(items(browser, edge + "[data-seen]").empty());
+  browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", {edge});
+  browser.wait_until("return document.querySelector(\"" + edge + "[data-flushed]\") !== null");
+  const Json sent = browser.run("return sent");
+  REQUIRE_FALSE(sent.empty());
+  bool told = false;
+  for (const Json& event : sent) {
+    CAPTURE(event.dump());
+    CHECK(event.at("visible_ms").get<int>() >= 999);
+    told = told || (event.at("item") == at_the_edge && event.at("visible_percent").get<int>() >= 50);
+  }
+  CHECK(told);
 }
 
 TEST_CASE("A page that is left loses nothing that was seen on it, though no flush was due", "[web][002-03]") {
