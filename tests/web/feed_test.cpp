@@ -118,7 +118,8 @@ TEST_CASE("What was hidden stays hidden after the server was killed, and can be 
 
 TEST_CASE("What an anonymous visitor saw is theirs after they log in", "[web][002-07]") {
   const TemporaryFolder data;
-  FeedServer server(data.path());
+  // So few that a page holds most of them: everyone is shown the posts in an order of their own.
+  FeedServer server(data.path(), "30");
   Browser browser;
   open_feed(browser, server.url());
   const auto seen = scroll_past(browser, 3);
