@@ -101,7 +101,9 @@ TEST_CASE("Over Redis and PostgreSQL what an anonymous visitor saw is theirs aft
           "[web][pipeline][002-07]") {
   SEENBY_NEED_POSTGRES();
   Servers servers;
-  FeedServer server(servers.feed());
+  auto command = servers.feed();
+  command.insert(command.end(), {"--posts", "30"});  // a page holds most of them, in whatever order
+  FeedServer server(command);
   Browser browser;
   open_feed(browser, server.url());
   const auto seen = scroll_past(browser, 2);
