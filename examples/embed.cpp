@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two users, a few questions: which ones has neither seen, and what fills the page? Header-only; README.md shows this program.
+// Two users, a few questions: which ones has neither seen, and what fills the page? README.md shows this program.
 #include <cstdint>
 #include <cstdio>
 #include <seenby/seenby.hpp>

@@ -41,8 +41,8 @@ struct HistoryOptions {
 /// `{prefix}kinds` says what users and items are. Braces and '%' in a user's name are percent-encoded. A user's keys
 /// change together, in one script. With `keep` they expire so long after the last append.
 ///
-/// Errors: the transport's, wrong_type (a key that is no history's), parameter_mismatch (another kind of users or items).
-/// In a cluster `merge` (of users on two nodes), `users` and `event_count` are `unavailable`.
+/// Errors: the transport's, wrong_type (a key that is no history's), parameter_mismatch (another kind of users or
+/// items). In a cluster `merge` (of users on two nodes), `users` and `event_count` are `unavailable`.
 ///
 /// Thread-safe. Copies share the connections.
 class HistoryLog {
