@@ -6,5 +6,6 @@ set -euo pipefail
 program=$1 expected=$2
 coproc peer { exec "$3"; }
 read -r url <&"${peer[0]}"
-trap 'exec {peer[1]}>&-; wait' EXIT
+end_peer() { eval "exec ${peer[1]}>&-" && wait; }
+trap end_peer EXIT
 diff -u "$expected" <("$program" "$url" bloom)
