@@ -171,7 +171,7 @@ TableWriter::Attempt TableWriter::add_by_swap(const Found& found, std::span<cons
   return std::optional(RecordOutcome{.newly_added = added, .grew = edited->grew && known == nullptr});
 }
 
-TableWriter::Attempt TableWriter::replace(Found found, std::span<const SlicedDigest> items) {
+TableWriter::Attempt TableWriter::replace(const Found& found, std::span<const SlicedDigest> items) {
   auto known = read_history();
   if (!known) return std::move(known).error();
   auto done = add_by_swap(found, items, &*known);

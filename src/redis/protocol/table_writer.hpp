@@ -65,7 +65,7 @@ class TableWriter {
   /// Edits what was found and swaps it.
   Attempt add_by_swap(const Found& found, std::span<const SlicedDigest> items, const std::vector<SlicedDigest>* known);
   /// As `add_by_swap`, for a value that must be united with the history: one of version 1, or a damaged one.
-  Attempt replace(Found found, std::span<const SlicedDigest> items);
+  Attempt replace(const Found& found, std::span<const SlicedDigest> items);
 
   Result<Found> find(std::optional<std::string> value);
   Result<void> find_slices(Found& found);
