@@ -118,6 +118,8 @@ class MemoryReader {
       const auto& [handle, block] = request.records[u];
       if (handle.kind() == RecordKind::exact) {
         digests_check_add(block, std::min(handle.items(), max_exact_items), digests.digests, seen_by);
+      } else if (handle.kind() == RecordKind::inlined) {
+        InlinedLanes(handle).check_add(digests.digests, seen_by);
       } else if (handle.kind() == RecordKind::table) {
         // A head that is being changed may say anything: it is believed as far as the block reaches.
         const TableHead head = TableHead::of(load_word(block), handle.size());
@@ -145,6 +147,7 @@ class MemoryReader {
   struct LiveParts {
     std::uint32_t count = 0;
     std::array<LivePart, max_parts> parts;
+    InlinedTable few{Handle{}};  ///< of a user who has no more
 
     LiveParts() noexcept {}  // leaves the array as it is: 10 KB that most users need 40 bytes of
     void add(const LivePart& part) noexcept { parts[count++] = part; }
@@ -231,6 +234,10 @@ class MemoryReader {
         add(RecordKind::exact, handle.block(), std::min(handle.items(), max_exact_items), 0);
         return true;
       case RecordKind::table: add(RecordKind::table, handle.block(), handle.size(), 0); break;
+      case RecordKind::inlined:
+        live.few = InlinedTable(handle);
+        live.add({live.few.block(), 1, 0, RecordKind::table, live.few.head().word()});
+        return true;
       case RecordKind::extended: break;
       default: return true;
     }

@@ -177,7 +177,10 @@ class RecordParts {
 
   // Tables. Readers may be looking at one, so that each change is made in a copy and then in a block of its own.
 
-  [[nodiscard]] TableImage image_of(const Part& table) const { return {words_of(table), table.size}; }
+  [[nodiscard]] TableImage image_of(const Part& table) const {
+    if (table.kind == RecordKind::inlined) return {InlinedTable(table.inlined()).block(), 1};
+    return {words_of(table), table.size};
+  }
   /// Where the list that readers know has a part; null for a new one.
   [[nodiscard]] std::uint64_t* list_entry(const Part& part) const noexcept {
     for (std::uint32_t i = 0; handle_.kind() == RecordKind::extended && i < handle_.size(); ++i) {
@@ -197,7 +200,9 @@ class RecordParts {
     part.block = block;
     part.size = image.granules();
     part.items = image.count();
+    part.capacity = 0;
     part.slice = image.head().newest;
+    part.kind = RecordKind::table;
     structure_changed_ = true;
   }
   /// Takes the dead lanes out of a table; false when it had no others and is gone.

@@ -67,7 +67,7 @@ class RecordWriter : public RecordParts<Words> {
   /// Takes over a part of another user, one of `theirs`: into the digests or bits that are there if it fits, else
   /// beside them.
   void adopt(const Part& part, std::uint32_t newest) {
-    if (part.is_table()) return adopt_table(part);
+    if (part.is_table()) return adopt_table(part, newest);
     if (part.kind != RecordKind::filter) {
       insert(digests_of(part), part.slice, newest);
       return;
@@ -95,21 +95,30 @@ class RecordWriter : public RecordParts<Words> {
     if (is_over_budget(part.slice)) ++counters().over_budget;
   }
 
-  /// A table of another user: as this one's where they have none, else beside it.
-  void adopt_table(const Part& part) {
+  /// A table of another user: as this one's where they have none, else united with it, or beside it where one of the
+  /// two has many or both together are too large for one.
+  void adopt_table(const Part& part, std::uint32_t newest) {
+    const bool has_table = !tables_.empty();
+    if (has_table && unite(tables_.back(), part, newest)) return;
     require_room();
-    const bool beside = !tables_.empty();
     structure_changed_ = true;
     if (part.kind == RecordKind::segmented) {
       tables_.push_back(Segments::empty_part(arena(), part.slice, part.fpr));
       segments(tables_.back()).copy(part);
+    } else if (part.kind == RecordKind::inlined) {
+      tables_.push_back(part);
     } else {
-      Part copy = part;
-      copy.block = arena().allocate(part.size);
-      copy_words(arena().at(copy.block), words_of(part), std::size_t{part.size} * granule_words);
-      tables_.push_back(copy);
+      tables_.push_back(part);
+      tables_.back().size = 0;  // not theirs to release
+      store_table(tables_.back(), image_of(part));
     }
-    if (beside || is_over_budget(0)) ++counters().over_budget;
+    if (!has_table && parts_.size() == 1 && parts_[0].kind == RecordKind::exact && context().uses_tables()) {
+      const std::vector<Digest> few = digests_of(parts_[0]);
+      remove(parts_, 0);
+      InsertOutcome outcome;
+      insert_in_table(few, 0, newest, outcome);
+    }
+    if (has_table || is_over_budget(0)) ++counters().over_budget;
   }
 
   /// Adds a part as a snapshot has it; false for a table that contradicts itself or the window.
@@ -128,7 +137,7 @@ class RecordWriter : public RecordParts<Words> {
   using Base::append, Base::arena, Base::contains, Base::context, Base::counters, Base::digests_of, Base::explains;
   using Base::explains_tables, Base::fill, Base::group, Base::image_of, Base::insert_in_table, Base::is_over_budget;
   using Base::list_of, Base::parts_, Base::remove, Base::require_room, Base::retired_, Base::segments;
-  using Base::structure_changed_, Base::tables_, Base::words_of;
+  using Base::store_table, Base::structure_changed_, Base::tables_, Base::words_of;
 
  private:
   void insert_for_ever(std::span<const Digest> digests, std::uint32_t newest, InsertOutcome& outcome) {
@@ -215,6 +224,17 @@ class RecordWriter : public RecordParts<Words> {
     outcome.grew = true;
   }
 
+  /// Makes one of two tables; false where that is too large, or one is many already.
+  [[nodiscard]] bool unite(Part& own, const Part& part, std::uint32_t newest) {
+    if (own.kind == RecordKind::segmented || part.kind == RecordKind::segmented) return false;
+    const TableLimits limits{
+        .share = own.fpr, .newest = std::max({newest, own.slice, part.slice}), .largest = context().largest_table};
+    const auto image = TableImage::united(image_of(own), image_of(part), context(), limits);
+    if (!image) return false;
+    if (image->view().estimated_fpr() > own.fpr) ++counters().over_budget;
+    store_table(own, *image);
+    return true;
+  }
   [[nodiscard]] bool restore_segments(const Part& part, std::span<const std::byte> bytes) {
     tables_.push_back(Segments::empty_part(arena(), part.slice, part.fpr));
     tables_.back().set_rate(part.rate());

@@ -73,6 +73,10 @@ void visit_tables(const AddressSpace& space, const Part& part, Visit&& visit) {
     const TableHead head = TableHead::of(load_word(block), table.size());
     visit(head.view(block), head, depth, first);
   };
+  if (part.kind == RecordKind::inlined) {
+    const InlinedTable few(part.inlined());
+    return visit(few.view(), few.head(), 0U, std::uint64_t{0});
+  }
   if (part.kind == RecordKind::table) return visit_one(Handle::of(RecordKind::table, part.block, part.size), 0, 0);
   const SegmentDirectory directory = SegmentDirectory::of(space, part);
   directory.for_each([&](std::size_t slot, Handle table) {

@@ -53,6 +53,7 @@ class Shard : public ShardFront<Words> {
       return {.newly_added = changed};
     }
     InsertOutcome before;
+    if (insert_in_handle(key, word, handle, digests, before)) return before;
     if (handle.kind() == RecordKind::table && !every_access_atomic && digests.size() <= inserted_in_place) {
       digests = digests.subspan(insert_in_place(handle, digests, slice, newest, before));
       if (digests.empty()) return before;
@@ -100,7 +101,7 @@ class Shard : public ShardFront<Words> {
     sequence.end_shift();
     for (const Part& part : parts) {
       if (part.kind == RecordKind::segmented) release_segments(context_->space, part);
-      arena_.release(part.block, part.size);
+      if (part.size > 0) arena_.release(part.block, part.size);
     }
     if (handle.kind() == RecordKind::extended) arena_.release(handle.block(), handle.size());
     compact_if_wasteful();
@@ -324,6 +325,26 @@ class Shard : public ShardFront<Words> {
   /// The most items that go into a table without decoding the record. A larger batch mostly makes the table grow.
   static constexpr std::size_t inserted_in_place = 32;
 
+  /// Keeps a user's first items in the handle; false, and nothing changed, where it has no room for all.
+  bool insert_in_handle(const Key& key, std::uint64_t* word, Handle handle, std::span<const Digest> digests,
+                        InsertOutcome& outcome) {
+    InlinedLanes few;
+    if (handle.kind() == RecordKind::inlined) {
+      few = InlinedLanes(handle);
+    } else if (handle.kind() != RecordKind::none && handle.kind() != RecordKind::empty) {
+      return false;
+    }
+    std::size_t added = 0;
+    if (!context_->inlines() || digests.empty() || !few.insert(digests, added)) return false;
+    outcome.newly_added = added;
+    if (word != nullptr) {
+      store_word_release(word, few.handle().raw);
+    } else {
+      make_room();
+      index.insert(context_->space, key, few.handle());
+    }
+    return true;
+  }
   /// Inserts into a user's only table where nothing else must change; readers of the shard look again. Says how many
   /// went in before it was full.
   std::size_t insert_in_place(Handle handle, std::span<const Digest> digests, std::uint32_t slice, std::uint32_t newest,
@@ -398,6 +419,8 @@ class Shard : public ShardFront<Words> {
                        .kind = RecordKind::table,
                        .link = 0,
                        .fpr = context_->table_rate(false)});
+    } else if (handle.kind() == RecordKind::inlined) {
+      parts.push_back(Part::inlined(handle, context_->table_rate(false)));
     } else if (handle.kind() == RecordKind::filter || handle.kind() == RecordKind::exact) {
       const bool is_filter = handle.kind() == RecordKind::filter;
       parts.push_back({.block = handle.block(),
@@ -452,6 +475,7 @@ class Shard : public ShardFront<Words> {
   }
   /// Tables in extents of their own stay where they are, for the copy too: one of the two goes, and not with them.
   [[nodiscard]] Handle moved(Handle handle, Arena& to) const {
+    if (handle.kind() == RecordKind::inlined) return handle;
     PartList parts;
     decode(handle, parts);
     for (Part& part : parts) {
@@ -519,6 +543,13 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
       retire_list();
       return Handle::of(RecordKind::empty);
     }
+    if (const auto few = inlined()) {
+      retire_list();
+      return few->handle();
+    }
+    for (Part& table : tables_) {
+      if (table.kind == RecordKind::inlined) this->store_table(table, this->image_of(table));
+    }
     if (parts_.empty() && tables_.size() == 1 && tables_[0].kind == RecordKind::table &&
         tables_[0].fpr <= context().table_rate(false)) {
       retire_list();
@@ -541,6 +572,17 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
     const Handle next = store_list(all, shard_.arena_);
     retire_list();
     return next;
+  }
+  /// The lanes of a user's only table, where they fit the handle; the table is then retired.
+  [[nodiscard]] std::optional<InlinedLanes> inlined() {
+    if (!context().inlines() || !parts_.empty() || tables_.size() != 1) return {};
+    const Part& table = tables_[0];
+    if (table.kind == RecordKind::inlined) return InlinedLanes(table.inlined());
+    if (table.kind != RecordKind::table || table.size != 1) return {};
+    const std::uint64_t* const block = this->words_of(table);
+    const auto few = InlinedTable::of(TableHead::of(load_word(block), 1), block);
+    if (few) this->retire(table);
+    return few;
   }
   void retire_list() {
     if (handle_.kind() == RecordKind::extended) retired_.emplace_back(handle_.block(), handle_.size());

@@ -17,11 +17,16 @@ SEENBY_DETAIL_BEGIN
 
 /// What the filters of one user and slice may hide together, and what first filters hold within it.
 struct RateTables {
-  explicit RateTables(double rate) : slice_rate(rate), whole_rate(rate), first_filter(rate * first_filter_share) {}
+  explicit RateTables(double rate)
+      : slice_rate(rate),
+        whole_rate(rate),
+        first_filter(rate * first_filter_share),
+        short_lanes(sizing::tail_bytes_for(0, 0, FingerprintShape{}.most_items(), rate) == 0) {}
 
   double slice_rate;
   CapacityTable whole_rate;    ///< filters that a history will re-insert may use all of it
   CapacityTable first_filter;  ///< others leave some to the table that takes what comes later
+  bool short_lanes;            ///< whether a table of one bucket has lanes of 16 bits
 };
 
 /// What all shards of a store share. Immutable but for the address space (thread-safe) and the atomics.
@@ -46,6 +51,11 @@ struct ShardContext {
   /// Whether what outgrows a few digests goes into a fingerprint table: where it ages, or where no history can be read
   /// to make a filter larger.
   [[nodiscard]] bool uses_tables() const noexcept { return windowed() || !has_history.load(std::memory_order_relaxed); }
+  /// Whether a user's first items go into the handle: where a table would take what comes later, and has such lanes. A
+  /// caller who asks for more exact digests than a granule has, or for none, gets those.
+  [[nodiscard]] bool inlines() const noexcept {
+    return !windowed() && uses_tables() && rates.short_lanes && exact_items > 0 && exact_items <= granule_words;
+  }
   /// What a table may err; beside a filter, what that leaves.
   [[nodiscard]] double table_rate(bool beside_filter) const noexcept {
     if (windowed()) return rates.slice_rate * (slices + 1) * table_share;

@@ -107,6 +107,16 @@ inline bool take_segments(ByteReader& in, std::uint32_t tables, std::span<const 
   return !in.overrun();
 }
 
+/// An inlined record, as the table it stands for.
+inline void put_inlined(ByteWriter& out, Part part) {
+  const InlinedTable few(part.inlined());
+  part.kind = RecordKind::table;
+  part.items = few.head().count;
+  part.capacity = 0;
+  put_part_head(out, part, 1);
+  out.put_words(few.block(), granule_words);
+}
+
 /// One user's record: key, number of parts, then each part's fields and bytes.
 template <std::size_t Words>
 void put_record(ByteWriter& out, const std::array<std::uint64_t, Words>& key, const PartList& parts,
@@ -119,6 +129,10 @@ void put_record(ByteWriter& out, const std::array<std::uint64_t, Words>& key, co
     if (!context.is_live(part.slice, newest)) continue;
     if (part.kind == RecordKind::segmented) {
       put_segments(out, part, space);
+      continue;
+    }
+    if (part.kind == RecordKind::inlined) {
+      put_inlined(out, part);
       continue;
     }
     const bool is_filter = part.kind == RecordKind::filter || part.kind == RecordKind::table;

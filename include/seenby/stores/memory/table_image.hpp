@@ -81,6 +81,20 @@ class TableImage {
     image.close(next.count());
     return image;
   }
+  /// What two tables hold; nothing when that is too large. Throws std::bad_alloc.
+  [[nodiscard]] static std::optional<TableImage> united(const TableImage& a, const TableImage& b,
+                                                        const ShardContext& context, const TableLimits& limits) {
+    const FingerprintView first = a.view();
+    const FingerprintView second = b.view();
+    FingerprintShape shape = united_shape(first, second, limits.share, context.windowed());
+    shape.tail_bytes = std::min(shape.tail_bytes, TableHead::largest_tail);
+    if (TableHead::granules_for(shape) > limits.largest) return std::nullopt;
+    TableImage image(shape, limits.newest, limits.unit);
+    FingerprintTable next = image.table();
+    if (!next.rebuild(&first, {}, context.window_at(limits.newest), &second)) throw std::bad_alloc();
+    image.close(next.count());
+    return image;
+  }
   /// Those digests that begin with `bit`, shifted left by one.
   [[nodiscard]] TableImage half(std::uint32_t bit, const ShardContext& context, std::uint32_t unit) const {
     const FingerprintView from = view();

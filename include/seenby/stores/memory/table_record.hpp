@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: MIT
 // A fingerprint table as a memory store keeps it: one word that says what it is, then its bytes, in one block.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "seenby/filters/fingerprint_table.hpp"
 #include "seenby/stores/memory/arena.hpp"
+#include "seenby/stores/memory/user_record.hpp"
 
 SEENBY_DETAIL_BEGIN
 
@@ -50,6 +53,37 @@ struct TableHead {
   [[nodiscard]] static std::uint64_t granules_for(const FingerprintShape& shape) noexcept {
     return (bytes + shape.bytes() + granule_bytes - 1) / granule_bytes;
   }
+};
+
+/// The block that an inlined record stands for: of one granule, as if the table had never been in the handle.
+class InlinedTable {
+ public:
+  explicit InlinedTable(Handle handle) noexcept {
+    const InlinedLanes few(handle);
+    head_ = TableHead::of(few.count(), 1);
+    words_[0] = head_.word();
+    // In one store: what is asked next loads all of them at once.
+    const auto [first, second, third] = few.lanes;
+    store_le(reinterpret_cast<std::byte*>(words_.data() + 1),
+             first | std::uint64_t{second} << 16 | std::uint64_t{third} << 32);
+  }
+  /// Whether a table fits a handle; then its lanes.
+  [[nodiscard]] static std::optional<InlinedLanes> of(const TableHead& head, const std::uint64_t* block) noexcept {
+    InlinedLanes few;
+    const FingerprintShape& shape = head.shape;
+    if (shape.bucket_bits != 0 || shape.tail_bytes != 0 || shape.sliced || head.count > few.lanes.size()) return {};
+    for (std::uint32_t i = 0; i < head.count; ++i) {
+      few.lanes[i] = static_cast<std::uint16_t>(load_lane(head.view(block).ref(), i) >> 48);
+    }
+    return few;
+  }
+  [[nodiscard]] const TableHead& head() const noexcept { return head_; }
+  [[nodiscard]] const std::uint64_t* block() const noexcept { return words_.data(); }
+  [[nodiscard]] FingerprintView view() const noexcept { return head_.view(words_.data()); }
+
+ private:
+  std::array<std::uint64_t, granule_words> words_{};
+  TableHead head_;
 };
 
 SEENBY_DETAIL_END

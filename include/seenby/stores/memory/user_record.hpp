@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "seenby/detail/shared_words.hpp"
+#include "seenby/hash.hpp"
 
 SEENBY_DETAIL_BEGIN
 
@@ -19,12 +22,14 @@ enum class RecordKind : std::uint8_t {
   filter = 3,     ///< one split-block filter
   extended = 4,   ///< a list of parts: several tables, a table beside a filter, filters too large for the handle
   table = 6,      ///< one fingerprint table: what grows without a history, and what ages
+  inlined = 7,    ///< up to three lanes of such a table, in the handle; no memory
   segmented = 8,  ///< (a part only) tables split by the digests' top bits: see segments.hpp
   kept = 5,       ///< (snapshots only) digests that earlier versions kept behind a slice's filters; skipped
 };
 
 /// A user's handle: kind (bits 0 to 2), items (3 to 18), size (19 to 30), first granule (32 to 63). The size counts
-/// granules, which are blocks in a filter; of an extended record it counts parts, one granule each.
+/// granules, which are blocks in a filter; of an extended record it counts parts, one granule each. An inlined record
+/// has lanes where others have items and the first granule; its size is 0.
 struct Handle {
   std::uint64_t raw = 0;
 
@@ -44,6 +49,55 @@ struct Handle {
   [[nodiscard]] constexpr std::uint32_t block() const noexcept { return static_cast<std::uint32_t>(raw >> 32); }
 };
 
+/// The lanes of an inlined record: those of a table with one bucket, each a digest's first 15 bits and a one. A lane of
+/// 0 is not there.
+struct InlinedLanes {
+  std::array<std::uint16_t, 3> lanes{};
+
+  InlinedLanes() = default;
+  explicit constexpr InlinedLanes(Handle handle) noexcept
+      : lanes{static_cast<std::uint16_t>(handle.items()), static_cast<std::uint16_t>(handle.block()),
+              static_cast<std::uint16_t>(handle.block() >> 16)} {}
+  [[nodiscard]] constexpr Handle handle() const noexcept {
+    return Handle::of(RecordKind::inlined, lanes[1] | std::uint32_t{lanes[2]} << 16, 0, lanes[0]);
+  }
+  [[nodiscard]] static constexpr std::uint16_t lane_of(Digest digest) noexcept {
+    return static_cast<std::uint16_t>(digest.value >> 48 | 1U);
+  }
+  /// seen[i] += 1 where digest i is one of them.
+  void check_add(std::span<const Digest> digests, std::uint8_t* seen) const noexcept {
+    constexpr std::size_t step = 16;  // candidates in one go: loops of this length become vectors
+    std::array<std::uint16_t, step> wanted;
+    for (; digests.size() >= step; digests = digests.subspan(step), seen += step) {
+      for (std::size_t i = 0; i < step; ++i) wanted[i] = lane_of(digests[i]);
+      for (std::size_t i = 0; i < step; ++i) seen[i] = static_cast<std::uint8_t>(seen[i] + hit_by(wanted[i]));
+    }
+    for (std::size_t i = 0; i < digests.size(); ++i) {
+      seen[i] = static_cast<std::uint8_t>(seen[i] + hit_by(lane_of(digests[i])));
+    }
+  }
+  /// How many are there: they come first.
+  [[nodiscard]] constexpr std::uint32_t count() const noexcept {
+    return static_cast<std::uint32_t>(std::count_if(lanes.begin(), lanes.end(), [](auto lane) { return lane != 0; }));
+  }
+  /// Adds what is not there yet, and counts it; false when there is no room for all.
+  [[nodiscard]] constexpr bool insert(std::span<const Digest> digests, std::size_t& added) noexcept {
+    for (const Digest digest : digests) {
+      const auto at =
+          std::find_if(lanes.begin(), lanes.end(), [&](auto lane) { return lane == 0 || lane == lane_of(digest); });
+      if (at == lanes.end()) return false;
+      added += *at == 0 ? 1U : 0U;
+      *at = lane_of(digest);
+    }
+    return true;
+  }
+
+ private:
+  [[nodiscard]] constexpr std::uint8_t hit_by(std::uint16_t wanted) const noexcept {
+    return static_cast<std::uint8_t>((lanes[0] == wanted) | (lanes[1] == wanted) | (lanes[2] == wanted));
+  }
+};
+
 /// One filter or one run of exact digests. In an extended record a part is one granule of four words.
 struct Part {
   std::uint32_t block;     ///< first granule
@@ -51,7 +105,7 @@ struct Part {
   std::uint32_t items;     ///< distinct items recorded in it
   std::uint32_t capacity;  ///< items it holds within its rate
   std::uint32_t slice;     ///< number of the window's slice; 0 without a window
-  RecordKind kind;         ///< exact, filter, table or segmented
+  RecordKind kind;         ///< exact, filter, table, inlined or segmented
   std::uint8_t link;       ///< position among its slice's filters
   double fpr;              ///< the rate it was sized for; 0 when exact
 
@@ -77,7 +131,22 @@ struct Part {
             .link = static_cast<std::uint8_t>(tags >> 40),
             .fpr = std::bit_cast<double>(load_word(words + 3))};
   }
-  [[nodiscard]] bool is_table() const noexcept { return kind == RecordKind::table || kind == RecordKind::segmented; }
+  [[nodiscard]] bool is_table() const noexcept {
+    return kind == RecordKind::table || kind == RecordKind::segmented || kind == RecordKind::inlined;
+  }
+
+  /// An inlined record as a part, which has the handle instead of items and capacity.
+  [[nodiscard]] static Part inlined(Handle handle, double fpr) noexcept {
+    return {.block = 0,
+            .size = 0,
+            .items = static_cast<std::uint32_t>(handle.raw),
+            .capacity = static_cast<std::uint32_t>(handle.raw >> 32),
+            .slice = 0,
+            .kind = RecordKind::inlined,
+            .link = 0,
+            .fpr = fpr};
+  }
+  [[nodiscard]] Handle inlined() const noexcept { return {counts()}; }
 
   /// What the tables of a segmented part err, as far as they have been filled: it has no items or capacity of its own.
   [[nodiscard]] double rate() const noexcept { return std::bit_cast<double>(counts()); }
