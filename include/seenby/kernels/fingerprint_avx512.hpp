@@ -9,6 +9,7 @@
 
 #include "seenby/kernels/avx512_base.hpp"
 #include "seenby/kernels/fingerprint_avx2.hpp"
+#include "seenby/kernels/fingerprint_avx512_small.hpp"
 #include "seenby/kernels/fingerprint_window.hpp"
 
 #if defined(SEENBY_X86_KERNELS)
@@ -189,6 +190,7 @@ SEENBY_AVX512 inline void check_fingerprints_as(const FingerprintRef& original, 
 
 SEENBY_AVX512 inline void check_fingerprints(const FingerprintRef& original, DigestsRef digests, std::size_t count,
                                              std::uint8_t* seen, Answers answers) noexcept {
+  if (check_small_table(original, digests.first, count, seen, answers)) return;
   const bool few_lanes = original.bucket_bits > 4 && original.capacity < window_lanes;
   if (few_lanes || original.bucket_bits > 16) return avx2::check_fingerprints(original, digests, count, seen, answers);
   const PaddedTable padded(original);
