@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "seenby/kernels/fingerprint_avx2_small.hpp"
 #include "seenby/kernels/fingerprint_window.hpp"
 
 #if defined(SEENBY_X86_KERNELS)
@@ -67,6 +68,7 @@ SEENBY_FINGERPRINTS inline void check_fingerprints_by(const FingerprintRef& orig
 
 SEENBY_FINGERPRINTS inline void check_fingerprints(const FingerprintRef& original, DigestsRef digests,
                                                    std::size_t count, std::uint8_t* seen, Answers answers) noexcept {
+  if (check_small_table(original, digests.first, count, seen, answers)) return;
   const PaddedTable padded(original);
   const FingerprintRef& table = padded.table;
   if (!WindowIndex<2>::serves(table, count)) {
