@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "seenby/stores/memory_store.hpp"
@@ -146,4 +147,51 @@ TEST_CASE("a snapshot after a record that found no room is restored") {
   INFO((result ? std::string() : result.error().message));
   REQUIRE(result);
   CHECK(seen(restored, 1, 1, 0, recorded) == recorded);
+}
+
+TEST_CASE("two users asked together are seen by as many as alone, whatever their records") {
+  const auto now = std::make_shared<seenby::Time>(20'000 * 24h);
+  seenby::StorePolicy in_window{.wrong_hide_rate = 0.01, .users_per_request = 2, .window = 48h, .slices = 2};
+  in_window.clock = seenby::Clock::simulated([now] { return *now; });
+  for (const auto& policy : {seenby::StorePolicy{.wrong_hide_rate = 0.01, .users_per_request = 2}, in_window}) {
+    Store store{policy};
+    constexpr std::uint64_t sizes[] = {0, 2, 5, 20, 60, 200, 2'000, 40'000};  // 0 is a user who is not there
+    constexpr std::uint64_t users = 2 * std::size(sizes);                     // item by item, then at once
+    for (std::uint64_t user = 0; user < users; ++user) {
+      std::vector<Digest> all;
+      for (std::uint64_t i = 0; i < sizes[user / 2]; ++i) all.push_back(item(user, i));
+      if (user % 2 == 1 && !all.empty()) REQUIRE(store.record_digests(user, all));
+      for (std::size_t i = 0; user % 2 == 0 && i < all.size(); ++i) {
+        REQUIRE(store.record_digests(user, std::span(all).subspan(i, 1)));
+      }
+    }
+    for (int day = 0; day < 4; ++day, *now += 24h) {
+      CAPTURE(policy.slices, day);
+      for (std::uint64_t first = 0; first < users; ++first) {
+        for (std::uint64_t second = 0; second < users; ++second) {
+          CAPTURE(first, second);
+          std::vector<Digest> asked;
+          for (std::uint64_t i = 0; i < 100; ++i) asked.push_back(item(i % 2 == 0 ? first : second, i / 2));
+          const auto ask = [&](std::span<const std::uint64_t> who, std::span<seenby::UserStatus> status) {
+            std::vector<std::uint8_t> seen_by(asked.size());
+            store.check_digests(who, asked, seen_by, status);
+            return seen_by;
+          };
+          std::array<seenby::UserStatus, 2> together;
+          std::array<seenby::UserStatus, 1> one;
+          std::array<seenby::UserStatus, 1> other;
+          const auto by_both = ask(std::array{first, second}, together);
+          auto expected = ask(std::array{first}, one);
+          const auto by_second = ask(std::array{second}, other);
+          for (std::size_t i = 0; i < asked.size(); ++i) {
+            expected[i] = static_cast<std::uint8_t>(expected[i] + by_second[i]);
+          }
+          REQUIRE(by_both == expected);
+          REQUIRE(together[0].state == one[0].state);
+          REQUIRE(together[1].state == other[0].state);
+          if (day == 0 && sizes[first / 2] > 0) REQUIRE(by_both[0] >= 1);
+        }
+      }
+    }
+  }
 }

@@ -155,7 +155,7 @@ class MemoryStore {
   /// it. Any thread.
   [[nodiscard, gnu::always_inline]] Expected expect(std::span<const User> users) const noexcept {
     Expected pair;
-    if (users.size() != 2 || core_->windowed()) return pair;
+    if (users.size() != 2) return pair;
     core_->lookup().locate(key(users[0]), pair.first);
     core_->lookup().locate(key(users[1]), pair.second);
     return pair;
@@ -165,10 +165,7 @@ class MemoryStore {
   [[gnu::always_inline]] void check(std::span<const User> users, const ItemBatch<Item>& batch,
                                     std::span<std::uint8_t> seen_by, std::span<UserStatus> status,
                                     const Expected& expected) const noexcept {
-    const detail::DigestSpan digests = batch.digest_span();
-    if (!core_->lookup().check_pair(expected, digests, seen_by.data(), status)) {
-      check_any(users, digests, seen_by, status);
-    }
+    check_expected(expected, users, batch.digest_span(), seen_by, status);
     add_exact(users, status);
   }
 
@@ -218,10 +215,34 @@ class MemoryStore {
   [[gnu::always_inline]] void check_candidates(std::span<const User> users, detail::DigestSpan digests,
                                                std::span<std::uint8_t> seen_by,
                                                std::span<UserStatus> status) const noexcept {
-    if (!core_->lookup().check_pair(expect(users), digests, seen_by.data(), status)) {
-      check_any(users, digests, seen_by, status);
-    }
+    check_expected(expect(users), users, digests, seen_by, status);
     add_exact(users, status);
+  }
+  [[gnu::always_inline]] void check_expected(const Expected& expected, std::span<const User> users,
+                                             detail::DigestSpan digests, std::span<std::uint8_t> seen_by,
+                                             std::span<UserStatus> status) const noexcept {
+    using Lookup = detail::Lookup<key_words>;
+    if (expected.first.slot == nullptr || status.size() != 2) return check_any(users, digests, seen_by, status);
+    const detail::Loaded first = core_->lookup().load(expected.first);
+    const detail::Loaded second = core_->lookup().load(expected.second);
+    if (Lookup::check_loaded(expected.first, first, expected.second, second, digests, seen_by.data(), status)) return;
+    const auto filter = detail::RecordKind::filter;
+    if (first.handle.kind() == filter && second.handle.kind() == filter) {  // a writer got in between
+      return check_any(users, digests, seen_by, status);
+    }
+    check_pair(Expected(expected), first, second, digests, seen_by, status);  // of a copy: the other stays in registers
+  }
+  /// Two users who were loaded, and have records of other kinds.
+  [[gnu::noinline]] void check_pair(const Expected& pair, detail::Loaded first, detail::Loaded second,
+                                    detail::DigestSpan digests, std::span<std::uint8_t> seen_by,
+                                    std::span<UserStatus> status) const noexcept {
+    Located located;
+    located.count = 2;
+    located.users[0] = pair.first;
+    located.users[1] = pair.second;
+    located.records[0] = first;
+    located.records[1] = second;
+    core_->check(located, digests, seen_by, status);
   }
   [[gnu::always_inline]] void add_exact(std::span<const User> users, std::span<UserStatus> status) const noexcept {
     if (!core_->exact().empty()) look_up_exact(users, status);

@@ -82,7 +82,6 @@ class MemoryCore {
   [[nodiscard]] const StorePolicy& policy() const noexcept { return policy_; }
   [[nodiscard]] const MemoryOptions& options() const noexcept { return options_; }
   [[nodiscard]] std::uint64_t key_seed() const noexcept { return key_seed_; }
-  [[nodiscard]] bool windowed() const noexcept { return slices_.windowed(); }
   /// For requests of two users, in line.
   [[nodiscard]] const Lookup<Words>& lookup() const noexcept { return lookup_; }
 

@@ -131,15 +131,8 @@ class Lookup {
     prefetch_blocks(block, handle.size());
     return {handle, block};
   }
-  /// Both, and the answers, for the request that most come as: two users with one filter each, without a detour through
-  /// memory. False when the request is another, or a writer got in between.
-  [[gnu::always_inline]] bool check_pair(const Pair& pair, DigestSpan digests, std::uint8_t* seen_by,
-                                         std::span<UserStatus> status) const noexcept {
-    if (pair.first.slot == nullptr || status.size() != 2) return false;
-    const Loaded first = load(pair.first);
-    const Loaded second = load(pair.second);
-    return check_loaded(pair.first, first, pair.second, second, digests, seen_by, status);
-  }
+  /// The answers for the request that most come as: two users with one filter each, without a detour through memory.
+  /// False when the request is another, or a writer got in between.
   [[gnu::always_inline]] static bool check_loaded(const User& first, Loaded a, const User& second, Loaded b,
                                                   DigestSpan digests, std::uint8_t* seen_by,
                                                   std::span<UserStatus> status) noexcept {
