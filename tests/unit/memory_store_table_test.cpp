@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "seenby/stores/memory_store.hpp"
+#include "support/binomial.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace {
@@ -105,6 +106,32 @@ TEST_CASE("thirty slices cost 32 bits a live item and 36 bytes a user") {
     store.sweep();
     CHECK(store.user_bytes(2) <= 32);
   }
+}
+
+TEST_CASE("however the bits of a first filter fell, each user keeps to their share and none pays for 24 bits") {
+  constexpr std::uint64_t users = 300;
+  constexpr std::uint64_t asked = 200'000;
+  Store store{{.wrong_hide_rate = 0.01, .users_per_request = 2}};
+  const double share = seenby::sizing::split_budget(0.01, 2);
+  for (std::uint64_t user = 0; user < users; ++user) {
+    std::vector<Digest> first;
+    for (std::uint64_t i = 0; i < 5 + user % 70; ++i) first.push_back(item(user, i));
+    REQUIRE(store.record_digests(user, first));
+    for (std::uint64_t i = first.size(); i < 120; ++i) REQUIRE(store.record_digests(user, std::array{item(user, i)}));
+    CHECK(seen(store, user, user, 0, 120) == 120);
+    CAPTURE(user);
+    CHECK(seen(store, user, 1'000'000, 0, asked) <= seenby::test::most_hits(asked, share));
+  }
+  CHECK(store.counters().over_budget == 0);
+  // After a thousand at once, a hundred thousand in batches.
+  std::uint64_t next = 0;
+  for (std::vector<Digest> batch; next < 100'000; batch.clear()) {
+    for (int i = 0; i < 1'000; ++i) batch.push_back(item(users, next++));
+    REQUIRE(store.record_digests(users, batch));
+  }
+  CHECK(static_cast<double>(store.user_bytes(users)) * 8 / static_cast<double>(next) <= 20);
+  CHECK(seen(store, users, users, 0, next) == next);
+  CHECK(seen(store, users, 1'000'000, 0, asked) <= seenby::test::most_hits(asked, share));
 }
 
 TEST_CASE("a user who outgrows a table, or had a large first batch, loses nothing") {

@@ -79,9 +79,15 @@ class CapacityTable {
 };
 
 /// The part of a user's rate that a filter may use where no history is there to re-insert it, and a table beside it
-/// takes what comes later. Less would cost every such user bits (1.5 an item for each halving), more those who outgrow
-/// it.
-inline constexpr double first_filter_share = 0.75;
+/// takes what comes later. Less would cost every such user bits (14.1 an item, 13.1 with 0.75); more would leave the
+/// table too little for lanes of 16 bits, which last for 100,000 items more, with 0.75 for some hundred.
+inline constexpr double first_filter_share = 0.5;
+/// The least part for a table, where a filter has used up more than that leaves.
+inline constexpr double least_table_share = 1.0 / 16;
+/// The part at which a small first filter, whose bits may have fallen badly, counts as full.
+inline constexpr double unlucky_filter_share = 0.75;
+/// A filter of more blocks errs what its items say, within a tenth or so.
+inline constexpr std::uint32_t small_filter_granules = 8;
 /// The part of the rate of a window's slices that a table may use.
 inline constexpr double table_share = 0.75;
 

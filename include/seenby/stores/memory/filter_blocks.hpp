@@ -8,6 +8,7 @@
 #include <span>
 
 #include "seenby/detail/shared_words.hpp"
+#include "seenby/filters/layout/split_block.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/kernels/table.hpp"
 
@@ -28,6 +29,13 @@ inline std::uint32_t blocks_insert(std::uint64_t* words, std::uint32_t block_cou
   auto* const bytes = reinterpret_cast<std::byte*>(words);
   if (digests.size() == 1) return insert(bytes, block_count, digests[0]) ? 1 : 0;
   return static_cast<std::uint32_t>(insert(bytes, block_count, digests.data(), digests.size()));
+}
+
+/// The rate of these very bits. One writer, no other.
+[[nodiscard]] inline double blocks_fpr(const std::uint64_t* words, std::uint32_t block_count) noexcept {
+  return SplitBlockLayout::estimate_fpr(
+      reinterpret_cast<const std::byte*>(words),
+      {.layout = LayoutKind::split_block, .hash_count = 8, .bits = std::uint64_t{block_count} * split_block_bits});
 }
 
 /// Whether every bit of `bits` is set in `cover` too.

@@ -264,8 +264,15 @@ class RecordParts {
     const TableImage image = image_of(open);
     grow_table(open, &image, rest, newest, outcome);
   }
+  /// The table may err what the filters' bits leave: their luck, good or bad, stays what it is. A filter that a history
+  /// is to replace has no part of the rate to leave.
   void start_table(std::vector<FingerprintItem>& items, std::uint32_t newest, InsertOutcome& outcome) {
     require_room();
+    double filters = 0;
+    for (Part& part : parts_) {
+      if (part.kind == RecordKind::filter && context().uses_tables()) part.fpr = blocks_fpr(words_of(part), part.size);
+      filters += part.fpr;
+    }
     tables_.push_back({.block = 0,
                        .size = 0,
                        .items = 0,
@@ -273,7 +280,7 @@ class RecordParts {
                        .slice = newest,
                        .kind = RecordKind::table,
                        .link = 0,
-                       .fpr = context().table_rate(!parts_.empty())});
+                       .fpr = context().table_rate(filters)});
     grow_table(tables_.back(), nullptr, items, newest, outcome);
     outcome.grew = !parts_.empty();
   }

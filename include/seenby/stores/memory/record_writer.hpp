@@ -3,6 +3,7 @@
 // Recording into one user's parts: exact start, first filter, tables, and growth by re-insertion.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -142,7 +143,7 @@ class RecordWriter : public RecordParts<Words> {
  private:
   void insert_for_ever(std::span<const Digest> digests, std::uint32_t newest, InsertOutcome& outcome) {
     if (tables_.empty() && parts_.size() == 1 && parts_[0].kind == RecordKind::filter &&
-        parts_[0].items + digests.size() <= parts_[0].capacity) {
+        !context().goes_by_bits(parts_[0].size) && parts_[0].items + digests.size() <= parts_[0].capacity) {
       outcome.newly_added = fill(parts_[0], digests);
       return;
     }
@@ -154,9 +155,17 @@ class RecordWriter : public RecordParts<Words> {
     Part& last = parts_[parts_.size() - 1];
     if (last.kind == RecordKind::exact) return add_to_exact(digests, newest, outcome);
     const std::size_t room = last.capacity > last.items ? last.capacity - last.items : 0;
-    const auto fitting = digests.first(std::min(room, digests.size()));
-    outcome.newly_added = fill(last, fitting);
-    digests = digests.subspan(fitting.size());
+    std::size_t fitting = std::min(room, digests.size());
+    if (context().goes_by_bits(last.size)) {
+      while (fitting > 0 && takes(last, digests[0])) {
+        outcome.newly_added += fill(last, digests.first(1));
+        digests = digests.subspan(1);
+        --fitting;
+      }
+    } else {
+      outcome.newly_added = fill(last, digests.first(fitting));
+      digests = digests.subspan(fitting);
+    }
     if (!digests.empty()) insert_in_table(digests, 0, newest, outcome);
   }
 
@@ -201,7 +210,27 @@ class RecordWriter : public RecordParts<Words> {
       part = new_filter(std::max<std::uint64_t>(part.items, least));
       fill(part, digests);
     }
+    // A few times: what was chosen to share a block does so in any filter.
+    for (int i = 0; i < 8 && is_unlucky(part); ++i) {
+      arena().release(part.block, part.size);
+      part = new_filter(std::uint64_t{part.capacity} + 1);
+      fill(part, digests);
+    }
     parts_.push_back(part);
+  }
+
+  [[nodiscard]] bool is_unlucky(const Part& filter) const noexcept {
+    return context().goes_by_bits(filter.size) && errs_too_much(words_of(filter), filter.size);
+  }
+  /// Whether a small filter stays good with one more item, which can make the rate of a block 2.5 times what it was.
+  [[nodiscard]] bool takes(const Part& filter, Digest digest) const noexcept {
+    std::array<std::uint64_t, std::size_t{small_filter_granules} * granule_words> words;
+    copy_words(words.data(), words_of(filter), std::size_t{filter.size} * granule_words);
+    blocks_insert(words.data(), filter.size, std::span(&digest, 1));
+    return !errs_too_much(words.data(), filter.size);
+  }
+  [[nodiscard]] bool errs_too_much(const std::uint64_t* words, std::uint32_t granules) const noexcept {
+    return blocks_fpr(words, granules) > context().rates.slice_rate * unlucky_filter_share;
   }
 
   void add_to_exact(std::span<const Digest> digests, std::uint32_t newest, InsertOutcome& outcome) {

@@ -45,7 +45,7 @@ class Shard : public ShardFront<Words> {
     note_for_rebuild(key, digests, slice);
     std::uint64_t* const word = index.find(context_->space, key);
     const Handle handle{word == nullptr ? 0 : load_word(word)};
-    if (handle.kind() == RecordKind::filter &&
+    if (handle.kind() == RecordKind::filter && !context_->goes_by_bits(handle.size()) &&
         handle.items() + digests.size() <= context_->table().capacity(handle.size())) {
       const std::uint32_t changed = blocks_insert(arena_.at(handle.block()), handle.size(), digests);
       store_word_release(word,
@@ -418,9 +418,9 @@ class Shard : public ShardFront<Words> {
                        .slice = head.newest,
                        .kind = RecordKind::table,
                        .link = 0,
-                       .fpr = context_->table_rate(false)});
+                       .fpr = context_->table_rate()});
     } else if (handle.kind() == RecordKind::inlined) {
-      parts.push_back(Part::inlined(handle, context_->table_rate(false)));
+      parts.push_back(Part::inlined(handle, context_->table_rate()));
     } else if (handle.kind() == RecordKind::filter || handle.kind() == RecordKind::exact) {
       const bool is_filter = handle.kind() == RecordKind::filter;
       parts.push_back({.block = handle.block(),
@@ -551,7 +551,7 @@ class Shard<Words>::Edit : public RecordWriter<Words> {
       if (table.kind == RecordKind::inlined) this->store_table(table, this->image_of(table));
     }
     if (parts_.empty() && tables_.size() == 1 && tables_[0].kind == RecordKind::table &&
-        tables_[0].fpr <= context().table_rate(false)) {
+        tables_[0].fpr <= context().table_rate()) {
       retire_list();
       return Handle::of(RecordKind::table, tables_[0].block, tables_[0].size);
     }

@@ -56,10 +56,15 @@ struct ShardContext {
   [[nodiscard]] bool inlines() const noexcept {
     return !windowed() && uses_tables() && rates.short_lanes && exact_items > 0 && exact_items <= granule_words;
   }
-  /// What a table may err; beside a filter, what that leaves.
-  [[nodiscard]] double table_rate(bool beside_filter) const noexcept {
+  /// Whether how much a filter errs is for its bits to tell, and not for its items: where it is small, and no history
+  /// will ever replace it.
+  [[nodiscard]] bool goes_by_bits(std::uint32_t granules) const noexcept {
+    return granules <= small_filter_granules && uses_tables();
+  }
+  /// What a table may err, beside filters that err so much.
+  [[nodiscard]] double table_rate(double filters = 0) const noexcept {
     if (windowed()) return rates.slice_rate * (slices + 1) * table_share;
-    return rates.slice_rate * (beside_filter ? 1 - first_filter_share : 1);
+    return std::max(rates.slice_rate - filters, rates.slice_rate * least_table_share);
   }
   /// Granules of the largest table among several of one user: smaller than one that is alone, since what one insert
   /// moves and one growth copies keeps others waiting. Whole units of the address space.

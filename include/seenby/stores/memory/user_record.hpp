@@ -94,7 +94,8 @@ struct InlinedLanes {
 
  private:
   [[nodiscard]] constexpr std::uint8_t hit_by(std::uint16_t wanted) const noexcept {
-    return static_cast<std::uint8_t>((lanes[0] == wanted) | (lanes[1] == wanted) | (lanes[2] == wanted));
+    const auto is = [&](std::size_t i) { return static_cast<unsigned>(lanes[i] == wanted); };
+    return static_cast<std::uint8_t>(is(0) | is(1) | is(2));
   }
 };
 
