@@ -123,9 +123,9 @@ TEST_CASE("however the bits of a first filter fell, each user keeps to their sha
     CHECK(seen(store, user, 1'000'000, 0, asked) <= seenby::test::most_hits(asked, share));
   }
   CHECK(store.counters().over_budget == 0);
-  // After a thousand at once, a hundred thousand in batches.
+  // After a thousand at once, two hundred thousand in batches.
   std::uint64_t next = 0;
-  for (std::vector<Digest> batch; next < 100'000; batch.clear()) {
+  for (std::vector<Digest> batch; next < 200'000; batch.clear()) {
     for (int i = 0; i < 1'000; ++i) batch.push_back(item(users, next++));
     REQUIRE(store.record_digests(users, batch));
   }

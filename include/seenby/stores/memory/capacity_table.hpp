@@ -80,14 +80,16 @@ class CapacityTable {
 
 /// The part of a user's rate that a filter may use where no history is there to re-insert it, and a table beside it
 /// takes what comes later. Less would cost every such user bits (14.1 an item, 13.1 with 0.75); more would leave the
-/// table too little for lanes of 16 bits, which last for 100,000 items more, with 0.75 for some hundred.
+/// table too little for lanes of 16 bits: behind a first thousand they last for 8 million items, with 0.75 for 64,000.
 inline constexpr double first_filter_share = 0.5;
 /// The least part for a table, where a filter has used up more than that leaves.
 inline constexpr double least_table_share = 1.0 / 16;
 /// The part at which a small first filter, whose bits may have fallen badly, counts as full.
 inline constexpr double unlucky_filter_share = 0.75;
-/// A filter of more blocks errs what its items say, within a tenth or so.
-inline constexpr std::uint32_t small_filter_granules = 8;
+/// How much a full filter errs has a standard deviation of 0.9 / sqrt(blocks) of its mean (a thousand filters of each
+/// size from 2 to 512 blocks), since a block's rate grows with the eighth power of its items. One of more blocks than
+/// these errs what its items say, within a ninth.
+inline constexpr std::uint32_t small_filter_granules = 64;
 /// The part of the rate of a window's slices that a table may use.
 inline constexpr double table_share = 0.75;
 

@@ -155,16 +155,13 @@ class RecordWriter : public RecordParts<Words> {
     Part& last = parts_[parts_.size() - 1];
     if (last.kind == RecordKind::exact) return add_to_exact(digests, newest, outcome);
     const std::size_t room = last.capacity > last.items ? last.capacity - last.items : 0;
-    std::size_t fitting = std::min(room, digests.size());
-    if (context().goes_by_bits(last.size)) {
-      while (fitting > 0 && takes(last, digests[0])) {
-        outcome.newly_added += fill(last, digests.first(1));
-        digests = digests.subspan(1);
-        --fitting;
-      }
-    } else {
-      outcome.newly_added = fill(last, digests.first(fitting));
-      digests = digests.subspan(fitting);
+    // Where the bits decide they are asked again for every few items: those add a twentieth to the rate.
+    const std::size_t few = context().goes_by_bits(last.size) ? std::max(1U, last.size / 8) : room;
+    for (std::size_t left = std::min(room, digests.size()); left > 0 && takes(last, digests[0]);) {
+      const auto fitting = digests.first(std::min(few, left));
+      outcome.newly_added += fill(last, fitting);
+      digests = digests.subspan(fitting.size());
+      left -= fitting.size();
     }
     if (!digests.empty()) insert_in_table(digests, 0, newest, outcome);
   }
@@ -222,9 +219,11 @@ class RecordWriter : public RecordParts<Words> {
   [[nodiscard]] bool is_unlucky(const Part& filter) const noexcept {
     return context().goes_by_bits(filter.size) && errs_too_much(words_of(filter), filter.size);
   }
-  /// Whether a small filter stays good with one more item, which can make the rate of a block 2.5 times what it was.
+  /// Whether a filter stays good with one more item, which can make the rate of a block 2.5 times what it was.
   [[nodiscard]] bool takes(const Part& filter, Digest digest) const noexcept {
-    std::array<std::uint64_t, std::size_t{small_filter_granules} * granule_words> words;
+    constexpr std::uint32_t few_blocks = 8;  // where that shows in the filter's
+    if (filter.size > few_blocks || !context().goes_by_bits(filter.size)) return !is_unlucky(filter);
+    std::array<std::uint64_t, std::size_t{few_blocks} * granule_words> words;
     copy_words(words.data(), words_of(filter), std::size_t{filter.size} * granule_words);
     blocks_insert(words.data(), filter.size, std::span(&digest, 1));
     return !errs_too_much(words.data(), filter.size);
