@@ -40,7 +40,7 @@ class LaneColumns {
       end = std::max(end, runs[bucket].first + runs[bucket].count);
       places_ = std::max(places_, runs[bucket].count);
     }
-    if (places_ > most_places || end > most_lanes || !load_live(table, end)) return false;
+    if (places_ > most_places || end > most_lanes || (end > 0 && !load_live(table, end))) return false;
     for (std::uint32_t from = 0; from < places_; from += 8) transpose(runs, from);
     return true;
   }
