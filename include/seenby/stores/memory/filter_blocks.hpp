@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: MIT
 // What a shard does with the blocks of one part: split-block filters through the kernels, and runs of exact digests.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
 #include "seenby/detail/shared_words.hpp"
-#include "seenby/filters/layout/split_block.hpp"
 #include "seenby/hash.hpp"
 #include "seenby/kernels/table.hpp"
 
@@ -31,11 +31,24 @@ inline std::uint32_t blocks_insert(std::uint64_t* words, std::uint32_t block_cou
   return static_cast<std::uint32_t>(insert(bytes, block_count, digests.data(), digests.size()));
 }
 
-/// The rate of these very bits. One writer, no other.
+/// The rate of these very bits, as SplitBlockLayout::estimate_fpr: 75 instructions a block without a population count.
 [[nodiscard]] inline double blocks_fpr(const std::uint64_t* words, std::uint32_t block_count) noexcept {
-  return SplitBlockLayout::estimate_fpr(
-      reinterpret_cast<const std::byte*>(words),
-      {.layout = LayoutKind::split_block, .hash_count = 8, .bits = std::uint64_t{block_count} * split_block_bits});
+  constexpr std::size_t block_words = split_block_bytes / sizeof(std::uint64_t);
+  double sum = 0;
+  for (std::size_t at = 0; at < block_count * block_words; at += block_words) {
+    std::uint64_t product = 1;  // of the ones in each half of a word: at most 2^40
+    for (std::size_t i = at; i < at + block_words; ++i) {
+      std::uint64_t ones = load_word(words + i);
+      ones -= ones >> 1 & 0x5555555555555555U;
+      ones = (ones & 0x3333333333333333U) + (ones >> 2 & 0x3333333333333333U);
+      ones = (ones + (ones >> 4)) & 0x0f0f0f0f0f0f0f0fU;
+      ones += ones >> 8;
+      ones += ones >> 16;
+      product *= (ones & 0x3fU) * (ones >> 32 & 0x3fU);
+    }
+    sum += static_cast<double>(product);
+  }
+  return std::ldexp(sum / block_count, -40);
 }
 
 /// Whether every bit of `bits` is set in `cover` too.

@@ -3,7 +3,6 @@
 // Recording into one user's parts: exact start, first filter, tables, and growth by re-insertion.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -157,7 +156,8 @@ class RecordWriter : public RecordParts<Words> {
     const std::size_t room = last.capacity > last.items ? last.capacity - last.items : 0;
     // Where the bits decide they are asked again for every few items: those add a twentieth to the rate.
     const std::size_t few = context().goes_by_bits(last.size) ? std::max(1U, last.size / 8) : room;
-    for (std::size_t left = std::min(room, digests.size()); left > 0 && takes(last, digests[0]);) {
+    for (std::size_t left = std::min(room, digests.size());
+         left > 0 && context().takes(words_of(last), last.size, last.items, digests[0]);) {
       const auto fitting = digests.first(std::min(few, left));
       outcome.newly_added += fill(last, fitting);
       digests = digests.subspan(fitting.size());
@@ -208,28 +208,12 @@ class RecordWriter : public RecordParts<Words> {
       fill(part, digests);
     }
     // A few times: what was chosen to share a block does so in any filter.
-    for (int i = 0; i < 8 && is_unlucky(part); ++i) {
+    for (int i = 0; i < 8 && context().is_unlucky(words_of(part), part.size); ++i) {
       arena().release(part.block, part.size);
       part = new_filter(std::uint64_t{part.capacity} + 1);
       fill(part, digests);
     }
     parts_.push_back(part);
-  }
-
-  [[nodiscard]] bool is_unlucky(const Part& filter) const noexcept {
-    return context().goes_by_bits(filter.size) && errs_too_much(words_of(filter), filter.size);
-  }
-  /// Whether a filter stays good with one more item, which can make the rate of a block 2.5 times what it was.
-  [[nodiscard]] bool takes(const Part& filter, Digest digest) const noexcept {
-    constexpr std::uint32_t few_blocks = 8;  // where that shows in the filter's
-    if (filter.size > few_blocks || !context().goes_by_bits(filter.size)) return !is_unlucky(filter);
-    std::array<std::uint64_t, std::size_t{few_blocks} * granule_words> words;
-    copy_words(words.data(), words_of(filter), std::size_t{filter.size} * granule_words);
-    blocks_insert(words.data(), filter.size, std::span(&digest, 1));
-    return !errs_too_much(words.data(), filter.size);
-  }
-  [[nodiscard]] bool errs_too_much(const std::uint64_t* words, std::uint32_t granules) const noexcept {
-    return blocks_fpr(words, granules) > context().rates.slice_rate * unlucky_filter_share;
   }
 
   void add_to_exact(std::span<const Digest> digests, std::uint32_t newest, InsertOutcome& outcome) {

@@ -45,8 +45,11 @@ class Shard : public ShardFront<Words> {
     note_for_rebuild(key, digests, slice);
     std::uint64_t* const word = index.find(context_->space, key);
     const Handle handle{word == nullptr ? 0 : load_word(word)};
-    if (handle.kind() == RecordKind::filter && !context_->goes_by_bits(handle.size()) &&
-        handle.items() + digests.size() <= context_->table().capacity(handle.size())) {
+    if (handle.kind() == RecordKind::filter &&
+        handle.items() + digests.size() <= context_->table().capacity(handle.size()) &&
+        (!context_->goes_by_bits(handle.size()) ||
+         (digests.size() == 1 &&
+          context_->takes(arena_.at(handle.block()), handle.size(), handle.items(), digests[0])))) {
       const std::uint32_t changed = blocks_insert(arena_.at(handle.block()), handle.size(), digests);
       store_word_release(word,
                          Handle::of(RecordKind::filter, handle.block(), handle.size(), handle.items() + changed).raw);
