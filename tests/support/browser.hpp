@@ -89,7 +89,7 @@ class Browser {
         std::vector<std::string>{"chromedriver", "--port=" + std::to_string(port_), "--log-level=OFF"},
         std::vector<std::string>{"HOME=" + folder_.path()});
     client_ = std::make_unique<httplib::Client>("127.0.0.1", port_);
-    client_->set_read_timeout(60);
+    client_->set_read_timeout(120);
     wait_for([&] { return static_cast<bool>(client_->Get("/status")); }, "chromedriver to answer");
     const std::vector<std::string> flags{"--headless=new",
                                          "--no-sandbox",
@@ -157,7 +157,7 @@ class Browser {
 
   /// Waits until `holds`, for at most `patience`; throws with `what` then.
   static void wait_for(const std::function<bool()>& holds, const std::string& what,
-                       std::chrono::seconds patience = std::chrono::seconds{20}) {
+                       std::chrono::seconds patience = std::chrono::seconds{60}) {
     const auto end = std::chrono::steady_clock::now() + patience;
     while (!holds()) {
       if (std::chrono::steady_clock::now() > end) throw std::runtime_error("waited in vain for " + what);
@@ -165,7 +165,7 @@ class Browser {
     }
   }
   /// Waits until a script that ends in `return` gives true.
-  void wait_until(const std::string& script, std::chrono::seconds patience = std::chrono::seconds{20}) {
+  void wait_until(const std::string& script, std::chrono::seconds patience = std::chrono::seconds{60}) {
     wait_for([&] { return run(script) == true; }, script, patience);
   }
 

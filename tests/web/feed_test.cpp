@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -84,11 +85,12 @@ TEST_CASE("A page that is left loses nothing that was seen on it, though no flus
   Browser browser;
   open_feed(browser, server.url());
   log_in(browser, "bob");
-  const auto first = items(browser);
   browser.wait_until("return document.querySelectorAll('li.card[data-seen=true]').length > 0");
   const auto seen = items(browser, "li.card[data-seen=true]");
   REQUIRE_FALSE(seen.empty());
-  browser.open("about:blank");  // the beacon of pagehide
+  Caller bob(server.url(), "bob");
+  browser.open("about:blank");  // the beacon of pagehide, which nobody waits for
+  Browser::wait_for([&] { return !any_of(seen, bob.page()); }, "the beacon");
   open_feed(browser, server.url());
   CHECK_FALSE(any_of(seen, items(browser)));
 }
@@ -110,6 +112,18 @@ TEST_CASE("What was hidden stays hidden after the server was killed, and can be 
   open_feed(browser, server.url());
   CHECK_FALSE(any_of({hidden}, items(browser)));
   browser.wait_until("return document.querySelectorAll('#hidden li').length === 1");
+  // What the page asks every two seconds leaves the button, and the focus on it, where they are.
+  browser.run(R"(
+    window.asked = 0;
+    const send = window.fetch;
+    window.fetch = async (path, options) => {
+      const reply = await send(path, options);
+      if (path === '/api/status') ++asked;
+      return reply;
+    };
+    document.querySelector('#hidden button').focus())");
+  browser.wait_until("return asked >= 2");
+  CHECK(browser.run("return document.activeElement === document.querySelector('#hidden button')") == true);
   browser.click("#hidden button");
   browser.wait_until("return document.querySelectorAll('#hidden li').length === 0");
   open_feed(browser, server.url());
@@ -131,10 +145,45 @@ TEST_CASE("What an anonymous visitor saw is theirs after they log in", "[web][00
   wait_until_flushed(browser, seen.size());
   browser.delete_cookies();  // what is left is dan's own
   open_feed(browser, server.url());
-  CHECK(browser.run("return " + figure("posts you have seen")) == "0");
+  // None but what this page itself showed meanwhile, on a slow machine.
+  CHECK(browser.run("return Number(" + figure("posts you have seen") +
+                    ") <= document.querySelectorAll('li.card[data-seen]').length") == true);
   log_in(browser, "dan");
   CHECK_FALSE(any_of(seen, items(browser)));
   CHECK(browser.console_errors().empty());
+}
+
+TEST_CASE("A page that was asked for before a login is not shown after it", "[web]") {
+  const TemporaryFolder data;
+  FeedServer server(data.path());
+  Browser browser;
+  open_feed(browser, server.url());
+  browser.run(R"(
+    window.held = [];
+    const send = window.fetch;
+    window.fetch = async (path, options) => {
+      const hold = path === '/api/page' && held.length === 0;
+      const wait = hold ? new Promise(release => held.push(release)) : null;
+      const reply = await send(path, options);
+      await wait;
+      return reply;
+    };
+    document.getElementById('end').scrollIntoView())");
+  browser.wait_until("return held.length === 1");
+  log_in(browser, "hal");
+  browser.run("scrollTo(0, 0)");
+  wait_until_loaded(browser);
+  const auto own = items(browser);
+  CHECK_FALSE(own.empty());
+  browser.run("held[0]()");
+  browser.wait_until("return document.getElementById('cards').getAttribute('aria-busy') === 'false'");
+  std::this_thread::sleep_for(std::chrono::milliseconds{200});
+  auto after = items(browser);
+  // A page of the user's own may have come; the visitor's would repeat what is there.
+  CHECK(std::set<std::string>(after.begin(), after.end()).size() == after.size());
+  REQUIRE(after.size() >= own.size());
+  after.resize(own.size());
+  CHECK(after == own);
 }
 
 TEST_CASE("Two users do not share what they saw", "[web]") {
@@ -145,10 +194,8 @@ TEST_CASE("Two users do not share what they saw", "[web]") {
   log_in(eve, "eve");
   const auto seen = scroll_past(eve, 2);
   wait_until_flushed(eve, seen.size());
-  Browser other;
-  open_feed(other, server.url());
-  log_in(other, "finn");
-  CHECK(other.run("return " + figure("posts you have seen")) == "0");
+  CHECK(Caller(server.url(), "eve").posts_seen() >= static_cast<int>(seen.size()));
+  CHECK(Caller(server.url(), "finn").posts_seen() == 0);
 }
 
 TEST_CASE("The feed is used by keyboard, named for screen readers, and fits a phone", "[web]") {

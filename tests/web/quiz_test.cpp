@@ -11,6 +11,7 @@
 namespace {
 
 using seenby::test::Browser;
+using seenby::test::Json;
 using seenby::test::Process;
 
 void join(Browser& window, const std::string& url, const std::string& name) {
@@ -21,20 +22,25 @@ void join(Browser& window, const std::string& url, const std::string& name) {
 /// Answers whatever is asked until the match is over; the questions and why each came.
 std::set<std::string> play(Browser& window, std::set<std::string>& reasons) {
   std::set<std::string> questions;
-  const auto text = [&] {
-    return window.run("return document.getElementById('question').textContent").get<std::string>();
-  };
   Browser::wait_for(
       [&] {
-        const std::string now = text();
-        if (now.starts_with("No. ") && questions.insert(now).second) {
-          reasons.insert(window.run("return document.getElementById('reason').textContent").get<std::string>());
-          window.run("document.querySelector('#answers button').click()");
+        // In one script: between two the page may ask another question.
+        const Json asked = window.run(R"(
+          const text = document.getElementById('question').textContent;
+          const button = document.querySelector('#answers button:enabled');
+          const reason = document.getElementById('reason').textContent;
+          if (button !== null) button.click();
+          return [text, button === null ? '' : reason])");
+        const auto now = asked[0].get<std::string>();
+        const auto reason = asked[1].get<std::string>();
+        if (!reason.empty()) {
+          questions.insert(now);
+          reasons.insert(reason);
         }
         return now.find("over") != std::string::npos || now.find("done") != std::string::npos ||
                now.find("left") != std::string::npos;
       },
-      "the end of the match", std::chrono::seconds{40});
+      "the end of the match", std::chrono::seconds{120});
   return questions;
 }
 
@@ -71,4 +77,41 @@ TEST_CASE("Two windows play matches of questions that neither has had, until the
   CHECK(ann.console_errors().empty());
   CHECK(ben.console_errors().empty());
   CHECK(server.end(SIGTERM) == 0);
+}
+
+TEST_CASE("What the server said before an answer does not bring the old question back after it", "[web]") {
+  Process server({SEENBY_BINARY_DIR "/bin/example_web_quiz", "--port", "0", "--questions", "7"});
+  const std::string url = server.line();
+  REQUIRE(url.starts_with("http://127.0.0.1:"));
+  Browser ann;
+  Browser ben(500, 800);
+  join(ann, url, "ann");
+  join(ben, url, "ben");
+  ann.wait_until("return document.querySelectorAll('#answers button').length === 4");
+  ann.run(R"(
+    window.held = [];
+    window.late = 0;
+    const send = window.fetch;
+    window.fetch = async (path, options) => {
+      const reply = await send(path, options);
+      if (path === '/api/state' && held.length === 0) {
+        await new Promise(release => held.push(release));
+        setTimeout(() => ++late, 200);
+      }
+      return reply;
+    })");
+  ann.wait_until("return held.length === 1");
+  const Json old = ann.run(R"(
+    const text = document.getElementById('question').textContent;
+    document.querySelector('#answers button').click();
+    return text)");
+  ann.wait_until("return document.getElementById('question').textContent !== " + old.dump());
+  // From here on each change of the heading is kept.
+  ann.run(R"(
+    window.headings = [];
+    new MutationObserver(() => headings.push(document.getElementById('question').textContent))
+        .observe(document.getElementById('question'), {childList: true});
+    held[0]())");
+  ann.wait_until("return late === 1");
+  CHECK(ann.run("return headings").dump() == "[]");
 }

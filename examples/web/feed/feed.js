@@ -11,6 +11,7 @@ const cards = byId('cards');
 const note = byId('note');
 let more = true;
 let loading = false;
+let feed = 0;  // which feed the page shows: another after each login and logout
 let buffer = [];
 
 async function call(path, body) {
@@ -145,11 +146,13 @@ function cardOf(item) {
 async function loadMore() {
   if (loading || !more) return;
   loading = true;
+  const asked = feed;
   cards.setAttribute('aria-busy', 'true');
   try {
     await flush();
     const have = [...cards.children].map((card) => card.dataset.item);
     const answer = await call('/api/page', {limit: PAGE, have});
+    if (asked !== feed) return;
     for (const item of answer.items) {
       const card = cardOf(item);
       cards.append(card);
@@ -158,9 +161,13 @@ async function loadMore() {
     more = answer.items.length > 0;
     tell(more ? '' : 'You have seen everything there is. Come back later.');
     behind(answer);
-  } catch (error) { tell(`Could not load more: ${error.message}`); } finally {
-    loading = false;
-    cards.setAttribute('aria-busy', 'false');
+  } catch (error) {
+    if (asked === feed) tell(`Could not load more: ${error.message}`);
+  } finally {
+    if (asked === feed) {
+      loading = false;
+      cards.setAttribute('aria-busy', 'false');
+    }
   }
 }
 
@@ -184,7 +191,11 @@ async function hideCard(card, item) {
   } catch (error) { tell(`Could not hide it: ${error.message}`); }
 }
 
+let hiddenShown = '[]';
 function showHidden(items) {
+  // A button that is replaced loses its click and the focus.
+  if (JSON.stringify(items) === hiddenShown) return;
+  hiddenShown = JSON.stringify(items);
   byId('hidden').replaceChildren(...items.map((item) => {
     const row = document.createElement('li');
     const name = document.createElement('span');
@@ -215,6 +226,8 @@ function startAgain() {
   observer.disconnect();
   cards.replaceChildren();
   more = true;
+  loading = false;
+  ++feed;
   return loadMore();
 }
 

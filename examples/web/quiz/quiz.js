@@ -5,6 +5,7 @@ const byId = (id) => document.getElementById(id);
 let player = null;
 let shown = null; // the question on the screen
 let timer = null;
+let answers = 0; // sent and come back: what was asked for before either is old
 
 async function call(path, body) {
   const response = await fetch(path, {
@@ -58,9 +59,11 @@ function show(state) {
 }
 
 async function answer(index) {
+  ++answers;
   for (const button of byId("answers").children) button.disabled = true;
   try {
     const state = await call("/api/answer", { player, question: shown, answer: index });
+    ++answers;
     tell(state.right ? "Right." : `Wrong: it is ${state.solution}.`);
     show(state);
   } catch (error) {
@@ -79,7 +82,9 @@ byId("join").addEventListener("submit", async (event) => {
     clearInterval(timer);
     timer = setInterval(async () => {
       try {
-        show(await call("/api/state", { player }));
+        const before = answers;
+        const state = await call("/api/state", { player });
+        if (before === answers) show(state);
       } catch (error) {
         tell(`The server does not answer: ${error.message}`);
       }

@@ -35,9 +35,9 @@ struct Servers {
 };
 
 /// The page once nothing of `seen` is on it. What was flushed is in the stream, and the worker may be behind: after a
-/// kill by as long as the dead one's events are left to it. 20 s at most.
+/// kill by as long as the dead one's events are left to it. A minute at most.
 std::vector<std::string> items_without(const std::vector<std::string>& seen, Browser& browser, const std::string& url) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
   while (true) {
     open_feed(browser, url);
     auto shown = items(browser);
