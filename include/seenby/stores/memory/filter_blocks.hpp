@@ -33,11 +33,11 @@ inline std::uint32_t blocks_insert(std::uint64_t* words, std::uint32_t block_cou
 
 /// The rate of these very bits, as SplitBlockLayout::estimate_fpr: 75 instructions a block without a population count.
 [[nodiscard]] inline double blocks_fpr(const std::uint64_t* words, std::uint32_t block_count) noexcept {
-  constexpr std::size_t block_words = split_block_bytes / sizeof(std::uint64_t);
+  constexpr std::size_t words_a_block = split_block_bytes / sizeof(std::uint64_t);
   double sum = 0;
-  for (std::size_t at = 0; at < block_count * block_words; at += block_words) {
+  for (std::size_t at = 0; at < block_count * words_a_block; at += words_a_block) {
     std::uint64_t product = 1;  // of the ones in each half of a word: at most 2^40
-    for (std::size_t i = at; i < at + block_words; ++i) {
+    for (std::size_t i = at; i < at + words_a_block; ++i) {
       std::uint64_t ones = load_word(words + i);
       ones -= ones >> 1 & 0x5555555555555555U;
       ones = (ones & 0x3333333333333333U) + (ones >> 2 & 0x3333333333333333U);
